@@ -1,0 +1,1 @@
+"""The paged KV cache: pool, block tables, prefix sharing, eviction, swap and checks. Knows no workload."""

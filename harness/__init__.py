@@ -1,0 +1,1 @@
+"""Drives the cache with workloads: engine, checking, exploration and reports."""

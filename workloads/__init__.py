@@ -1,0 +1,1 @@
+"""Requests from traces and from seeded synthetic mixes. Knows no cache."""
