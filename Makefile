@@ -1,0 +1,43 @@
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+RUN := $(VENV)/bin/python
+ARGS ?=
+TYPED := bench.py cache workloads harness tools
+
+.DEFAULT_GOAL := help
+.PHONY: help venv soak test lint bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+venv: $(READY) ## Make .venv with the locked versions (PYTHON=python3.12 picks the interpreter)
+
+soak: $(READY) ## Soak the reference cache and leave a report in results/ (ARGS="--seed 3" adds flags)
+	@$(RUN) bench.py soak $(ARGS)
+
+test: $(READY) ## Run the tests on two cores (ARGS="-k tree" picks some)
+	@$(RUN) -m pytest -q -n auto --maxprocesses 2 $(ARGS)
+
+lint: $(READY) ## Check style with ruff and types with mypy
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy $(TYPED)
+
+bench: $(READY) ## Time the tree, the pools and the world, and print the tables
+	@$(RUN) -m harness.bench $(ARGS)
+
+lock: $(READY) ## Write requirements.lock anew from what .venv holds
+	@$(RUN) tools/lock.py
+
+clean: ## Remove .venv and every tool's cache; runs in results/ stay
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
+	  { echo "kvtorture needs Python 3.11 to 3.13 and '$(PYTHON)' is not one: try 'make venv PYTHON=python3.12'" >&2; exit 2; }
+	@echo "making $(VENV) from requirements.lock; this happens once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
