@@ -1,0 +1,139 @@
+"""The settings of a cache: its components, pools, window and policies.
+
+One frozen record travels from the command line to the cache, so that a run can be repeated from
+what its `run.json` says. Invariant: a `CacheConfig` that exists is valid; whatever cannot work is
+refused when it is built, with one line that says what to type.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work. The message is one line and says what to type instead."""
+
+
+class Tier(enum.IntEnum):
+    """Where a copy lives."""
+
+    DEVICE = 0
+    HOST = 1
+
+
+class Component(enum.IntEnum):
+    """Which part of a token's state a slot holds."""
+
+    FULL = 0
+    SWA = 1
+
+
+class WritePolicy(enum.StrEnum):
+    """When a node is backed up: on insert, on its second hit, or when it is evicted."""
+
+    WRITE_THROUGH = "write_through"
+    WRITE_THROUGH_SELECTIVE = "write_through_selective"
+    WRITE_BACK = "write_back"
+
+
+class EvictionOrder(enum.StrEnum):
+    """Which unlocked node goes first: least recent, least often used, or lowest priority."""
+
+    LRU = "lru"
+    LFU = "lfu"
+    PRIORITY = "priority"
+
+
+class PoolPages(NamedTuple):
+    """Slots of one component on either tier; `host` 0 means that there is no host tier."""
+
+    device: int
+    host: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheConfig:
+    """Everything a cache must be told. Raises `ConfigError` when built from what cannot work.
+
+    `page_size`, `window` and `load_back_threshold` count tokens, pools count slots (one slot holds
+    one page of one component), `page_bytes` is indexed by `Component` and counts the bytes of one
+    page on one rank. `swa` None means that the component is absent; then `window` is 0.
+    """
+
+    page_size: int = 64
+    full: PoolPages = PoolPages(device=1024, host=1024)
+    swa: PoolPages | None = None
+    window: int = 0
+    write_policy: WritePolicy = WritePolicy.WRITE_THROUGH_SELECTIVE
+    device_eviction: EvictionOrder = EvictionOrder.LRU
+    host_eviction: EvictionOrder = EvictionOrder.LRU
+    load_back_threshold: int = 0
+    page_bytes: tuple[int, ...] = (1, 1)
+
+    def __post_init__(self) -> None:
+        if self.page_size < 1:
+            raise ConfigError(f"--page-size must be 1 or more, not {self.page_size}")
+        if self.load_back_threshold < 0:
+            raise ConfigError(
+                f"the load-back threshold must be 0 or more tokens, not {self.load_back_threshold}"
+            )
+        self._check_window()
+        for component in self.components:
+            self._check_pool(component)
+        if len(self.page_bytes) != len(Component) or min(self.page_bytes) < 0:
+            raise ConfigError(
+                f"page bytes need one number, 0 or more, for each of {len(Component)} components,"
+                f" not {self.page_bytes}"
+            )
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The components that are there, FULL first."""
+        return (Component.FULL,) if self.swa is None else (Component.FULL, Component.SWA)
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether there is a host tier."""
+        return self.full.host > 0
+
+    @property
+    def window_pages(self) -> int:
+        """Pages that a window touches when it ends on a page boundary; 0 without SWA."""
+        return -(-self.window // self.page_size)
+
+    def pools(self, component: Component) -> PoolPages:
+        """The pools of a component that is there."""
+        pools = self.full if component is Component.FULL else self.swa
+        assert pools is not None, f"{component.name} is not a component of this cache"
+        return pools
+
+    def _check_window(self) -> None:
+        if self.swa is None:
+            if self.window:
+                raise ConfigError(
+                    f"a window of {self.window} tokens needs the SWA component: --components"
+                    " full,swa"
+                )
+        elif self.window < 1:
+            raise ConfigError(
+                "the SWA component needs a model with a sliding window; this one has none:"
+                " --components full"
+            )
+        elif self.swa.device < self.window_pages:
+            raise ConfigError(
+                f"{self.swa.device} SWA slots hold no window of {self.window_pages} pages:"
+                " raise --device-pages or --swa-full-tokens-ratio"
+            )
+
+    def _check_pool(self, component: Component) -> None:
+        pools = self.pools(component)
+        if pools.device < 1:
+            raise ConfigError(
+                f"the {component.name} pool needs 1 device slot or more, not {pools.device}:"
+                " raise --device-pages"
+            )
+        if pools.host < 0 or (pools.host > 0) != self.hierarchical:
+            raise ConfigError(
+                f"the {component.name} pool has {pools.host} host slots: every component needs 1"
+                " or more (raise --hicache-ratio), or none (--disable-hierarchical-cache)"
+            )
