@@ -51,6 +51,9 @@ class PoolPages(NamedTuple):
     host: int
 
 
+DEFAULT_POOL = PoolPages(device=1024, host=1024)
+
+
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
     """Everything a cache must be told. Raises `ConfigError` when built from what cannot work.
@@ -61,7 +64,7 @@ class CacheConfig:
     """
 
     page_size: int = 64
-    full: PoolPages = PoolPages(device=1024, host=1024)
+    full: PoolPages = DEFAULT_POOL
     swa: PoolPages | None = None
     window: int = 0
     write_policy: WritePolicy = WritePolicy.WRITE_THROUGH_SELECTIVE
