@@ -1,0 +1,234 @@
+"""Victims: who goes first, and the making of room on both tiers.
+
+Invariant: only unlocked, ready values are given up, the device's FULL from leaves only, and a call
+frees something whenever something is free to go.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from cache.config import Component, EvictionOrder, Tier, WritePolicy
+from cache.contract import Demand, Room
+from cache.tree import Node
+
+if TYPE_CHECKING:
+    from cache.backup import Backups
+    from cache.residency import Residency
+
+Rank = tuple[int, int, int]
+
+
+class Victims:
+    """The nodes whose component may be evicted from a tier now, in eviction order.
+
+    A heap with lazy deletion: an entry counts while it is the node's latest."""
+
+    def __init__(self, order: EvictionOrder, component: Component) -> None:
+        self._order = order
+        self._component = component
+        self._ranks: dict[int, Rank] = {}
+        self._heap: list[tuple[Rank, int, Node]] = []
+
+    def offer(self, node: Node) -> None:
+        """`node` may go; its place in the order is that of its recency, hits or priority now."""
+        rank = self.rank(node)
+        if self._ranks.get(node.number) == rank:
+            return
+        self._ranks[node.number] = rank
+        heappush(self._heap, (rank, node.number, node))
+        if len(self._heap) > 64 + 4 * len(self._ranks):
+            self._heap = [e for e in self._heap if self._ranks.get(e[1]) == e[0]]
+            heapify(self._heap)
+
+    def withdraw(self, node: Node) -> None:
+        self._ranks.pop(node.number, None)
+
+    def first(self) -> Node | None:
+        heap = self._heap
+        while heap:
+            rank, number, node = heap[0]
+            if self._ranks.get(number) == rank:
+                return node
+            heappop(heap)
+        return None
+
+    def __contains__(self, node: Node) -> bool:
+        return node.number in self._ranks
+
+    def numbers(self) -> list[int]:
+        """The candidates' node numbers, ascending, for audits."""
+        return sorted(self._ranks)
+
+    def listed_rank(self, node: Node) -> Rank | None:
+        return self._ranks.get(node.number)
+
+    def rank(self, node: Node) -> Rank:
+        """Smaller goes first. Nodes used at one instant lie on one path: FULL goes from its deep
+        end (only leaves may go), a window from its shallow end (where it matters least)."""
+        used = node.used[self._component]
+        depth = -node.start if self._component is Component.FULL else node.start
+        match self._order:
+            case EvictionOrder.LRU:
+                return (used, 0, depth)
+            case EvictionOrder.LFU:
+                return (node.hits, used, depth)
+            case EvictionOrder.PRIORITY:
+                return (node.priority, used, depth)
+
+
+class HostEvictor:
+    """Makes room on the host, leaf by leaf."""
+
+    def __init__(self, residency: "Residency") -> None:
+        self._residency = residency
+
+    def make_room(self, pages: list[int]) -> bool:
+        """Whether `pages` (per component) host slots are free now."""
+        for component, wanted in enumerate(pages):
+            self._make_room(Component(component), wanted)
+        pools = self._residency.pools
+        return all(pools[Tier.HOST, Component(c)].free_slots >= n for c, n in enumerate(pages))
+
+    def drop_below(self, node: Node) -> None:
+        """Give up the host-only nodes below a node that is about to go itself."""
+        for child in list(node.children.values()):
+            self.drop_below(child)
+            assert child.slots[Tier.DEVICE][Component.FULL] is None, child
+            self._drop(child)
+
+    def _make_room(self, component: Component, wanted: int) -> None:
+        pool = self._residency.pools[Tier.HOST, component]
+        victims = self._residency.victims[Tier.HOST, component]
+        while pool.free_slots < wanted:
+            node = victims.first()
+            if node is None:
+                return
+            if component is Component.FULL:
+                self._drop(node)
+            else:
+                self._residency.drop(node, Tier.HOST, component)
+
+    def _drop(self, node: Node) -> None:
+        for component in reversed(self._residency.components):
+            if node.slots[Tier.HOST][component] is not None:
+                self._residency.drop(node, Tier.HOST, component)
+
+
+class DeviceEvictor:
+    """Makes room on the device: demotes what the host has, backs up what the policy wants kept,
+    drops the rest."""
+
+    def __init__(
+        self, residency: "Residency", backups: "Backups", hosts: HostEvictor, policy: WritePolicy
+    ) -> None:
+        self._residency = residency
+        self._backups = backups
+        self._hosts = hosts
+        self._policy = policy
+        self._hierarchical = residency.hierarchical
+        self.only_copies_dropped = 0
+
+    def make_room(self, demand: Demand) -> Room:
+        residency = self._residency
+        wanted = demand[: len(residency.components)]
+        for component in residency.components:
+            self._make_room(component, wanted[component])
+        short = tuple(
+            max(0, wanted[c] - residency.pools[Tier.DEVICE, c].free_slots)
+            for c in residency.components
+        )
+        return Room(short, residency.leaving_pages() if any(short) else tuple(0 for _ in short))
+
+    def conclude(self, node: Node) -> None:
+        """The backup that a leaving node waited for is over: let it go unless it was used again."""
+        component, node.leaving = node.leaving, None
+        self._residency.left(node)
+        if component is None or node not in self._residency.victims[Tier.DEVICE, component]:
+            return
+        if component is Component.FULL:
+            self._let_go(node)
+        else:
+            self._drop_window(node)
+
+    def _make_room(self, component: Component, wanted: int) -> None:
+        residency = self._residency
+        pool = residency.pools[Tier.DEVICE, component]
+        victims = residency.victims[Tier.DEVICE, component]
+        while (short := wanted - pool.free_slots) > 0:
+            if residency.leaving and short <= residency.leaving_pages()[component]:
+                return
+            node = victims.first()
+            if node is None:
+                return
+            if component is Component.FULL:
+                self._evict_leaf(node, short)
+            else:
+                self._evict_window(node, short)
+
+    def _evict_leaf(self, node: Node, short: int) -> None:
+        if self._wants_backup(node) and self._backups.back_up(node) is not None:
+            self._residency.leave(node, Component.FULL)
+            return
+        self._let_go(node, short)
+
+    def _evict_window(self, node: Node, short: int) -> None:
+        if node.ready(Tier.HOST, Component.SWA):
+            self._residency.drop(node, Tier.DEVICE, Component.SWA)
+        elif node in self._residency.victims[Tier.DEVICE, Component.FULL]:
+            self._evict_leaf(node, short)
+        elif self._only_copy(node) and self._backups.back_up(node) is not None:
+            self._residency.leave(node, Component.SWA)
+        else:
+            self._drop_window(node)
+
+    def _wants_backup(self, node: Node) -> bool:
+        if not self._hierarchical:
+            return False
+        on_host = node.slots[Tier.HOST][Component.FULL] is not None
+        return self._only_copy(node) if on_host else self._policy is WritePolicy.WRITE_BACK
+
+    def _only_copy(self, node: Node) -> bool:
+        """Its window's last copy is about to go while the host keeps the prefix it belongs to."""
+        if len(self._residency.components) == 1:
+            return False
+        return (
+            node.slots[Tier.HOST][Component.FULL] is not None
+            and node.slots[Tier.HOST][Component.SWA] is None
+            and node.slots[Tier.DEVICE][Component.SWA] is not None
+        )
+
+    def _let_go(self, node: Node, short: int = 0) -> None:
+        """Demote a leaf, or drop it where the host has no copy."""
+        residency, parent = self._residency, node.parent
+        assert parent is not None
+        if node.slots[Tier.HOST][Component.FULL] is None:
+            self._hosts.drop_below(node)
+            if short and len(residency.components) == 1 and not node.children:
+                residency.trim(node, short)
+        elif self._only_copy(node):
+            self.only_copies_dropped += 1
+        for component in reversed(residency.components):
+            if node.slots[Tier.DEVICE][component] is not None:
+                residency.drop(node, Tier.DEVICE, component)
+        self._sweep(parent)
+
+    def _drop_window(self, node: Node) -> None:
+        if self._only_copy(node):
+            self.only_copies_dropped += 1
+        self._residency.drop(node, Tier.DEVICE, Component.SWA)
+
+    def _sweep(self, node: Node) -> None:
+        """Drop the leaves above that are left without their window anywhere: nothing can be
+        served through them."""
+        residency = self._residency
+        if len(residency.components) == 1:
+            return
+        while (parent := node.parent) is not None and not node.children:
+            if node not in residency.victims[Tier.DEVICE, Component.FULL]:
+                return
+            if any(node.slots[t][Component.SWA] is not None for t in Tier):
+                return
+            if node.slots[Tier.HOST][Component.FULL] is not None:
+                return
+            residency.drop(node, Tier.DEVICE, Component.FULL)
+            node = parent

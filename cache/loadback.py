@@ -1,0 +1,149 @@
+"""What a path can serve, and load-back: host to device.
+
+Invariant: a load-back is anchored at the deepest node valid for *all* components, and brings what
+that node's prefix lacks, all components or none.
+"""
+
+from cache.config import Component, Tier
+from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
+from cache.eviction import DeviceEvictor
+from cache.keys import Key
+from cache.locks import LockTable
+from cache.pools import Owner
+from cache.residency import Residency
+from cache.transfers import Copy, Part, Transfers
+from cache.tree import Node
+
+Piece = tuple[Node, Component]
+
+
+class LoadBacks:
+    def __init__(
+        self,
+        residency: Residency,
+        locks: LockTable,
+        transfers: Transfers,
+        evictor: DeviceEvictor,
+        threshold: int,
+    ) -> None:
+        self._residency = residency
+        self._locks = locks
+        self._transfers = transfers
+        self._evictor = evictor
+        self._threshold = threshold
+        self._rules = residency.rules
+        self._root = residency.tree.root
+        self._page_size = residency.tree.page_size
+
+    def assess(self, key: Key, path: list[Node]) -> Match:
+        """The deepest servable and the deepest loadable node of a path (top down)."""
+        device = self.deepest_on_device(path)
+        anchor = device
+        if self._residency.hierarchical:
+            anchor = self._deepest_loadable(path)
+        pages = [0] * len(self._rules)
+        if anchor is not device:
+            for node, component in self._lacking(anchor):
+                pages[component] += node.tokens // self._page_size
+        return Match(key, device, anchor, tuple(pages))
+
+    def deepest_on_device(self, path: list[Node]) -> Node:
+        """Valid for every component with what is on the device or on a sound way there."""
+        walks = [rule.walk() for rule in self._rules]
+        deepest = self._root
+        for node in path:
+            slots, inbound = node.slots[Tier.DEVICE], node.inbound[Tier.DEVICE]
+            valid = True
+            for component, walk in enumerate(walks):
+                copy = inbound[component]
+                there = slots[component] is not None and (copy is None or not copy.doomed)
+                valid &= walk.step(there, node.start, node.end)
+            if valid:
+                deepest = node
+            if slots[Component.FULL] is None:
+                break
+        return deepest
+
+    def load(self, match: Match) -> LoadBack:
+        """Reserve, lock, queue. The admission lock over the anchor protects both ends."""
+        nothing = tuple(0 for _ in self._rules)
+        path = list(reversed(list(match.anchor.ancestors())))
+        if self._deepest_loadable(path) is not match.anchor:
+            return LoadBack(LoadOutcome.STALE, nothing, None, _no_room_needed(nothing))
+        pieces = self._lacking(match.anchor)
+        if not pieces:
+            joined = bool(self.inbound(match.anchor))
+            outcome = LoadOutcome.JOINED if joined else LoadOutcome.NOTHING
+            return LoadBack(outcome, nothing, None, _no_room_needed(nothing))
+        pages = [0] * len(self._rules)
+        for node, component in pieces:
+            pages[component] += node.tokens // self._page_size
+        gained = match.anchor.end - self.deepest_on_device(path).end
+        if gained < self._threshold:
+            return LoadBack(LoadOutcome.TOO_SHORT, nothing, None, _no_room_needed(nothing))
+        room = self._evictor.make_room(Demand(*pages))
+        if not room.enough:
+            return LoadBack(LoadOutcome.NO_ROOM, nothing, None, room)
+        copy = self._issue(match.anchor, pieces)
+        return LoadBack(LoadOutcome.ISSUED, tuple(pages), copy, room)
+
+    def inbound(self, anchor: Node) -> list[Copy]:
+        """The copies that must land before the anchor's prefix can be read, oldest first."""
+        waits: dict[int, Copy] = {}
+        starts = [rule.needed_from(anchor.end) for rule in self._rules]
+        for node in anchor.ancestors():
+            for component, start in enumerate(starts):
+                copy = node.inbound[Tier.DEVICE][component]
+                if copy is not None and node.end > start:
+                    waits[copy.number] = copy
+        return [waits[number] for number in sorted(waits)]
+
+    def _issue(self, anchor: Node, pieces: list[Piece]) -> Copy:
+        pools = self._residency.pools
+        reach = [rule.needed_from(anchor.end) for rule in self._rules]
+        lock = self._locks.acquire(anchor, reach, tuple(Tier), "load-back")
+        parts = []
+        for node, component in pieces:
+            source = node.slots[Tier.HOST][component]
+            assert source is not None
+            target = pools[Tier.DEVICE, component].allocate(len(source), Owner.COPY)
+            parts.append(Part(node, component, source, target))
+        copy = self._transfers.issue(Tier.DEVICE, parts, lock)
+        for part in parts:
+            self._residency.reserve(part.node, (Tier.DEVICE, part.component), part.target, copy)
+        return copy
+
+    def _deepest_loadable(self, path: list[Node]) -> Node:
+        """Valid for every component with the device's and the host's copies together."""
+        walks = [rule.walk() for rule in self._rules]
+        deepest = self._root
+        for node in path:
+            valid = True
+            for component, walk in enumerate(walks):
+                valid &= walk.step(_obtainable(node, component), node.start, node.end)
+            if valid:
+                deepest = node
+        return deepest
+
+    def _lacking(self, anchor: Node) -> list[Piece]:
+        """What the anchor's prefix needs and the device has no slots for, top down, FULL first."""
+        pieces: list[Piece] = []
+        starts = [rule.needed_from(anchor.end) for rule in self._rules]
+        for node in anchor.ancestors():
+            for component in reversed(self._residency.components):
+                if node.end > starts[component] and node.slots[Tier.DEVICE][component] is None:
+                    pieces.append((node, component))
+        pieces.reverse()
+        return pieces
+
+
+def _obtainable(node: Node, component: int) -> bool:
+    """On the device (or on a sound way there), or ready on the host."""
+    if node.slots[Tier.DEVICE][component] is not None:
+        copy = node.inbound[Tier.DEVICE][component]
+        return copy is None or not copy.doomed
+    return node.ready(Tier.HOST, Component(component))
+
+
+def _no_room_needed(nothing: tuple[int, ...]) -> Room:
+    return Room(nothing, nothing)

@@ -1,0 +1,82 @@
+"""What the cache tells whoever watches it: oracles, counters, published KV events.
+
+The base class does nothing. Watchers override what they need and must not change the cache.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cache.config import Component, Tier
+    from cache.contract import Commit, Demand, LoadBack, Match, Reading, Room
+    from cache.locks import Lock
+    from cache.pools import Owner, SlotPool
+    from cache.table import PageTable
+    from cache.transfers import Copy
+    from cache.tree import Node
+
+
+class Observer:
+    """One method for each kind of event, called right after it unless its name says otherwise."""
+
+    # pools
+    def allocated(self, pool: "SlotPool", slots: list[int], owner: "Owner") -> None: ...
+
+    def releasing(self, pool: "SlotPool", slots: list[int], owner: "Owner") -> None:
+        """Before the release is checked and carried out."""
+
+    def released(self, pool: "SlotPool", slots: list[int]) -> None: ...
+
+    def moved(self, pool: "SlotPool", slots: list[int], old: "Owner", new: "Owner") -> None: ...
+
+    # content
+    def writing(self, pool: "SlotPool", slots: list[int], prints: list[int]) -> None:
+        """Before compute writes."""
+
+    def reading(self, table: "PageTable", tokens: int, reading: "Reading") -> None: ...
+
+    # tree
+    def added(self, node: "Node") -> None: ...
+
+    def split(self, upper: "Node", lower: "Node") -> None: ...
+
+    def removed(self, node: "Node") -> None: ...
+
+    # residency; `stored` when slots become ready, `dropped` when ready slots are given up
+    def filling(self, node: "Node", tier: "Tier", component: "Component") -> None: ...
+
+    def stored(self, node: "Node", tier: "Tier", component: "Component") -> None: ...
+
+    def dropped(self, node: "Node", tier: "Tier", component: "Component") -> None: ...
+
+    # locks
+    def locked(self, lock: "Lock") -> None: ...
+
+    def unlocked(self, lock: "Lock") -> None: ...
+
+    def narrowed(self, lock: "Lock", component: "Component") -> None: ...
+
+    # copies
+    def issued(self, copy: "Copy") -> None: ...
+
+    def running(self, copy: "Copy") -> None:
+        """Before the bytes move."""
+
+    def acknowledged(self, copy: "Copy") -> None:
+        """`copy.state` tells whether its targets became ready or were given back."""
+
+    # operations
+    def matched(self, match: "Match") -> None: ...
+
+    def loaded_back(self, match: "Match", result: "LoadBack") -> None: ...
+
+    def settled(self, match: "Match", table: "PageTable") -> None: ...
+
+    def extended(self, table: "PageTable", room: "Room") -> None: ...
+
+    def committed(self, table: "PageTable", result: "Commit") -> None: ...
+
+    def closed(self, table: "PageTable") -> None: ...
+
+    def made_room(self, demand: "Demand", room: "Room") -> None: ...
+
+    def flushed(self) -> None: ...

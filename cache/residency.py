@@ -1,0 +1,220 @@
+"""What every node has on every tier: the only place where residency changes.
+
+    absent --reserve--> filling --land--> ready --drop--> absent
+    absent --adopt--------------------->  ready
+                        filling --give_back--> absent
+
+Invariant: slots, owners, the FULL-to-SWA map, child counts, size ledgers and victim lists change
+together, so each agrees with its recomputation after every call (S6, O1, O3).
+"""
+
+from cache.components import Rule
+from cache.config import CacheConfig, Component, Tier
+from cache.eviction import Victims
+from cache.observer import Observer
+from cache.pools import Owner, SlotMap, SlotPool
+from cache.transfers import Copy
+from cache.tree import Node, RadixTree
+
+Place = tuple[Tier, Component]
+
+
+class Residency:
+    def __init__(
+        self,
+        config: CacheConfig,
+        rules: tuple[Rule, ...],
+        tree: RadixTree,
+        pools: dict[Place, SlotPool],
+        observer: Observer,
+    ) -> None:
+        self.components = config.components
+        self.hierarchical = config.hierarchical
+        self.rules = rules
+        self.tree = tree
+        self.pools = pools
+        self.map = SlotMap(config.full.device if config.swa is not None else 0)
+        self.victims: dict[Place, Victims] = {
+            (tier, component): Victims(
+                config.device_eviction if tier is Tier.DEVICE else config.host_eviction, component
+            )
+            for tier in Tier
+            for component in self.components
+        }
+        self.held_pages = dict.fromkeys(self.victims, 0)  # of nodes, ready or filling
+        self.locked_pages = dict.fromkeys(self.victims, 0)  # of these, under some lock
+        self.leaving: dict[int, Node] = {}
+        self._observer = observer
+        self._page_size = config.page_size
+
+    def adopt(self, node: Node, component: Component, slots: list[int], full: list[int]) -> None:
+        """The device slots that a request computed become the node's. `full` are the FULL slots
+        by which their map entries are known until now."""
+        assert node.slots[Tier.DEVICE][component] is None
+        self.pools[Tier.DEVICE, component].move(slots, Owner.REQUEST, Owner.NODE)
+        if component is Component.SWA:
+            home = node.slots[Tier.DEVICE][Component.FULL]
+            assert home is not None
+            if home is not full:
+                self.map.unbind(full)
+                self.map.bind(home, slots)
+        self._put(node, Tier.DEVICE, component, slots)
+        self._became_ready(node, Tier.DEVICE, component)
+
+    def reserve(self, node: Node, place: Place, slots: list[int], copy: Copy) -> None:
+        """The node is filling: `copy` is on its way into `slots`, which it owns until it lands."""
+        tier, component = place
+        assert node.slots[tier][component] is None
+        node.inbound[tier][component] = copy
+        self._put(node, tier, component, slots)
+        if place == (Tier.DEVICE, Component.SWA):
+            home = node.slots[Tier.DEVICE][Component.FULL]
+            assert home is not None
+            self.map.bind(home, slots)
+        self._observer.filling(node, tier, component)
+
+    def land(self, node: Node, place: Place) -> None:
+        """The copy into the node has landed: its slots are ready and the node's."""
+        tier, component = place
+        slots = node.slots[tier][component]
+        assert slots is not None
+        assert node.inbound[tier][component] is not None
+        node.inbound[tier][component] = None
+        self.pools[place].move(slots, Owner.COPY, Owner.NODE)
+        self._became_ready(node, tier, component)
+
+    def give_back(self, node: Node, place: Place) -> None:
+        """The copy into the node has failed: as if it had never been issued."""
+        assert node.inbound[place[0]][place[1]] is not None
+        node.inbound[place[0]][place[1]] = None
+        self._take(node, place, Owner.COPY)
+
+    def drop(self, node: Node, tier: Tier, component: Component) -> None:
+        """Give up ready slots. A node that loses its last FULL leaves the tree."""
+        assert node.ready(tier, component), (node, tier, component)
+        if component is Component.FULL and tier is Tier.DEVICE:
+            assert all(node.slots[tier][c] is None for c in self.components[1:]), "cascade first"
+        self._take(node, (tier, component), Owner.NODE)
+        self._observer.dropped(node, tier, component)
+        if component is Component.FULL and all(node.slots[t][component] is None for t in Tier):
+            assert all(slots is None for t in Tier for slots in node.slots[t]), node
+            assert not any(node.locks[t][c] for t in Tier for c in self.components), node
+            self.tree.remove(node)
+            self._observer.removed(node)
+
+    def trim(self, node: Node, pages: int) -> None:
+        """Cut a leaf so that only its last `pages` pages stay in `node`."""
+        surplus = node.tokens // self._page_size - pages
+        if surplus > 0:
+            self.tree.split(node, surplus)
+
+    def touch(self, node: Node, anchor: Node, now: int) -> None:
+        """A use of `anchor`'s prefix at logical time `now`, for one node of its path."""
+        for component in self.components:
+            if node.end > self.rules[component].needed_from(anchor.end):
+                node.used[component] = now
+        self.review(node)
+
+    def leave(self, node: Node, component: Component) -> None:
+        """`node` is to give up its device copy as soon as its backup has landed."""
+        node.leaving = component
+        self.leaving[node.number] = node
+
+    def left(self, node: Node) -> None:
+        self.leaving.pop(node.number, None)
+
+    def leaving_pages(self) -> tuple[int, ...]:
+        """Device slots per component that backups in flight are about to free."""
+        pages = [0] * len(self.components)
+        for node in self.leaving.values():
+            gone = self.components if node.leaving is Component.FULL else (Component.SWA,)
+            for component in gone:
+                pages[component] += len(node.slots[Tier.DEVICE][component] or ())
+        return tuple(pages)
+
+    def follow_split(self, upper: Node, lower: Node) -> None:
+        if lower.leaving is not None:
+            self.leaving[upper.number] = upper
+        self.review(upper)
+        self.review(lower)
+        self._observer.split(upper, lower)
+
+    def turn(self, node: Node, tier: Tier, component: Component, step: int) -> None:
+        """A lock count left 0 (step 1) or reached it (step -1)."""
+        slots = node.slots[tier][component]
+        if slots is not None:
+            self.locked_pages[tier, component] += step * len(slots)
+        self._review(node, tier, component)
+        if tier is Tier.DEVICE and component is Component.FULL:
+            self._review(node, Tier.HOST, component)
+
+    def review(self, node: Node) -> None:
+        """List or unlist the node as a victim, everywhere."""
+        for tier in Tier:
+            for component in self.components:
+                self._review(node, tier, component)
+
+    def may_go(self, node: Node, tier: Tier, component: Component) -> bool:
+        """Whether the node's component may be evicted from the tier now."""
+        if node.slots[tier][component] is None or node.inbound[tier][component] is not None:
+            return False
+        if node.locks[tier][component]:
+            return False
+        if component is not Component.FULL:
+            return True
+        if node.kids[tier]:
+            return False
+        # The host's copy is the last one: whoever holds the place on the device holds it too.
+        last = tier is Tier.HOST and node.slots[Tier.DEVICE][component] is None
+        return not (last and node.locks[Tier.DEVICE][component])
+
+    def _review(self, node: Node, tier: Tier, component: Component) -> None:
+        victims = self.victims[tier, component]
+        if self.may_go(node, tier, component):
+            victims.offer(node)
+        else:
+            victims.withdraw(node)
+
+    def _put(self, node: Node, tier: Tier, component: Component, slots: list[int]) -> None:
+        assert len(slots) * self._page_size == node.tokens
+        node.slots[tier][component] = slots
+        self._weigh(node, tier, component, len(slots))
+
+    def _take(self, node: Node, place: Place, owner: Owner) -> None:
+        tier, component = place
+        slots = node.slots[tier][component]
+        assert slots is not None
+        if tier is Tier.DEVICE:
+            self._unmap(node, component)
+        node.slots[tier][component] = None
+        self._weigh(node, tier, component, -len(slots))
+        self.pools[place].release(slots, owner)
+
+    def _unmap(self, node: Node, component: Component) -> None:
+        """FULL may go before SWA in one case only: its load-back failed while a later copy,
+        doomed by that, is still under way into the SWA slots."""
+        full = node.slots[Tier.DEVICE][Component.FULL]
+        windowed = len(self.components) > 1 and node.slots[Tier.DEVICE][Component.SWA] is not None
+        if full is not None and windowed:
+            self.map.unbind(full)
+        else:
+            assert component is Component.FULL or node.inbound[Tier.DEVICE][component] is None
+
+    def _weigh(self, node: Node, tier: Tier, component: Component, pages: int) -> None:
+        """Bring ledgers, child counts and victim lists up to date after a change of slots."""
+        self.held_pages[tier, component] += pages
+        if node.locks[tier][component]:
+            self.locked_pages[tier, component] += pages
+        if component is Component.FULL:
+            parent = node.parent
+            assert parent is not None
+            parent.kids[tier] += 1 if pages > 0 else -1
+            if parent.parent is not None:
+                self._review(parent, tier, component)
+            if tier is Tier.DEVICE:
+                self._review(node, Tier.HOST, component)
+        self._review(node, tier, component)
+
+    def _became_ready(self, node: Node, tier: Tier, component: Component) -> None:
+        self._review(node, tier, component)
+        self._observer.stored(node, tier, component)

@@ -1,0 +1,39 @@
+"""What lies behind slots. Here: the fingerprint of the page that was last written.
+
+A fingerprint says which prefix a page's KV belongs to, so reading a slot tells whether it still
+holds what its owner believes. Tensors, where a run has them, stand behind the same interface.
+"""
+
+from typing import Protocol
+
+from cache.keys import UNWRITTEN, gather
+
+
+class Store(Protocol):
+    """Page contents of one component on one tier."""
+
+    def write(self, slots: list[int], prints: list[int]) -> None: ...
+
+    def read(self, slots: list[int]) -> list[int]: ...
+
+    def forget(self, slots: list[int]) -> None: ...
+
+
+class FingerprintStore:
+    """One fingerprint for each slot; UNWRITTEN after allocation and after release."""
+
+    def __init__(self, capacity: int) -> None:
+        self._prints = [UNWRITTEN] * capacity
+
+    def write(self, slots: list[int], prints: list[int]) -> None:
+        table = self._prints
+        for slot, value in zip(slots, prints, strict=True):
+            table[slot] = value
+
+    def read(self, slots: list[int]) -> list[int]:
+        return gather(self._prints, slots)
+
+    def forget(self, slots: list[int]) -> None:
+        table = self._prints
+        for slot in slots:
+            table[slot] = UNWRITTEN

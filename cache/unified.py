@@ -1,0 +1,320 @@
+"""UnifiedCache: the operations of the contract, each a short story told with the parts.
+
+Invariant: every operation leaves the whole of section "what must hold" true (see `audit`).
+"""
+
+from collections.abc import Sequence
+
+from cache.backup import Backups
+from cache.components import rules_for
+from cache.config import CacheConfig, Component, Tier, WritePolicy
+from cache.contract import Cache, Commit, Demand, LoadBack, Match, Reading, Room
+from cache.eviction import DeviceEvictor, HostEvictor
+from cache.insertion import Insertion
+from cache.keys import Key, pages_of
+from cache.loadback import LoadBacks
+from cache.locks import NOT_HELD, Lock, LockTable
+from cache.observer import Observer
+from cache.pools import Owner, SlotPool
+from cache.residency import Residency
+from cache.stores import FingerprintStore, Store
+from cache.table import PageTable
+from cache.transfers import Copy, CopyState, Transfers
+from cache.tree import Node, RadixTree
+
+DEVICE_ONLY = (Tier.DEVICE,)
+
+
+class UnifiedCache(Cache):
+    def __init__(self, config: CacheConfig, observer: Observer | None = None) -> None:
+        self.config = config
+        self.observer = observer = observer or Observer()
+        self.rules = rules_for(config)
+        self.tree = RadixTree(config.page_size, len(config.components))
+        self.pools = _build_pools(config, observer)
+        stores: dict[tuple[Tier, Component], Store] = {
+            place: pool.store for place, pool in self.pools.items()
+        }
+        self.transfers = Transfers(stores, observer)
+        self.residency = Residency(config, self.rules, self.tree, self.pools, observer)
+        self.locks = LockTable(observer, self.residency.turn)
+        hosts = HostEvictor(self.residency)
+        self.backups = Backups(
+            self.residency, self.locks, self.transfers, hosts, config.write_policy
+        )
+        self.evictor = DeviceEvictor(self.residency, self.backups, hosts, config.write_policy)
+        self.loadbacks = LoadBacks(
+            self.residency, self.locks, self.transfers, self.evictor, config.load_back_threshold
+        )
+        self.insertion = Insertion(self.residency, self.tree, observer)
+        self.tables: dict[int, PageTable] = {}  # open ones, by number
+        self.tree.on_split = self._follow_split
+        self._clock = 0
+        self._table_numbers = 0
+
+    # -- admission ---------------------------------------------------------------------------
+
+    def match(self, key: Key) -> Match:
+        limit = max(0, key.tokens - 1) // self.config.page_size * self.config.page_size
+        path = self.tree.walk(key, limit)
+        match = self.loadbacks.assess(key, path)
+        self.observer.matched(match)
+        return match
+
+    def lock(self, match: Match, holder: str) -> Lock | None:
+        if not match.anchor.attached or not match.device.attached:
+            return None
+        tiers = tuple(Tier) if self.config.hierarchical else DEVICE_ONLY
+        return self.locks.acquire(match.anchor, self._reach(match.anchor), tiers, holder)
+
+    def load_back(self, match: Match, admission: Lock) -> LoadBack:
+        assert admission.live
+        assert admission.anchor is match.anchor
+        result = self.loadbacks.load(match)
+        self.observer.loaded_back(match, result)
+        return result
+
+    def settle(self, match: Match, admission: Lock, holder: str, priority: int = 0) -> PageTable:
+        assert admission.live
+        assert admission.anchor is match.anchor
+        path = list(reversed(list(match.anchor.ancestors())))
+        anchor = self.loadbacks.deepest_on_device(path)
+        table = PageTable(self._next_table(), holder, self.config.page_size, priority=priority)
+        self.tables[table.number] = table
+        table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, holder)
+        for node in path:
+            if node.end > anchor.end:
+                break
+            self._share(table, node)
+        table.swa_from = table.shared
+        table.written = anchor.end
+        table.waits = self.loadbacks.inbound(anchor)
+        self._use(anchor, None, priority)
+        self.observer.settled(match, table)
+        return table
+
+    def unlock(self, lock: Lock) -> None:
+        self.locks.release(lock)
+
+    def extend(self, table: PageTable, tokens: int) -> Room:
+        assert not table.closed
+        pages = pages_of(tokens, self.config.page_size) - len(table.full)
+        if pages <= 0:
+            return _ROOM_ENOUGH
+        room = self.make_room(Demand(pages, pages))
+        if room.enough:
+            full = self._allocate(Component.FULL, pages)
+            table.full += full
+            if Component.SWA in self.config.components:
+                self.residency.map.bind(full, self._allocate(Component.SWA, pages))
+        self.observer.extended(table, room)
+        return room
+
+    # -- while it runs -----------------------------------------------------------------------
+
+    def write(self, table: PageTable, prints: Sequence[int], tokens: int) -> None:
+        assert not table.closed
+        assert table.written <= tokens <= table.capacity_tokens
+        page_size = self.config.page_size
+        first, stop = table.written // page_size, tokens // page_size
+        assert first >= table.shared
+        if stop > first:
+            for component in self.config.components:
+                start = first if component is Component.FULL else max(first, table.swa_from)
+                slots = self._own_slots(table, component, start, stop)
+                values = list(prints[start : start + len(slots)])
+                pool = self.pools[Tier.DEVICE, component]
+                self.observer.writing(pool, slots, values)
+                pool.store.write(slots, values)
+        table.written = tokens
+
+    def read(self, table: PageTable, tokens: int) -> Reading:
+        assert not table.closed
+        assert tokens <= table.written
+        page_size = self.config.page_size
+        pages = tokens // page_size
+        full = table.full[:pages]
+        swa: list[int] = []
+        start = pages
+        if Component.SWA in self.config.components:
+            start = self.rules[Component.SWA].needed_from(tokens) // page_size
+            swa = self.residency.map.lookup(full[start:])
+            swa = self.pools[Tier.DEVICE, Component.SWA].store.read(swa)
+        reading = Reading(self.pools[Tier.DEVICE, Component.FULL].store.read(full), swa, start)
+        self.observer.reading(table, tokens, reading)
+        return reading
+
+    def commit(self, table: PageTable, key: Key) -> Commit:
+        old = table.lock
+        assert old is not None
+        assert not table.closed
+        result, anchor = self._insert(table, key, old.anchor)
+        table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, table.holder)
+        self.locks.release(old)
+        self._use(anchor, old.anchor, table.priority)
+        self.observer.committed(table, result)
+        return result
+
+    def slide(self, table: PageTable, tokens: int) -> None:
+        if Component.SWA not in self.config.components or table.closed:
+            return
+        start = self.rules[Component.SWA].needed_from(tokens) // self.config.page_size
+        start = min(start, table.written // self.config.page_size)
+        if start > table.swa_from:
+            freed = self.residency.map.unbind(table.full[table.swa_from : start])
+            self.pools[Tier.DEVICE, Component.SWA].release(freed, Owner.REQUEST)
+            table.swa_from = start
+        lock = table.lock
+        if lock is not None and start >= table.shared and lock.reach[Component.SWA] != NOT_HELD:
+            self.locks.narrow(lock, Component.SWA)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def finish(self, table: PageTable, key: Key) -> Commit:
+        old = table.lock
+        assert old is not None
+        assert not table.closed
+        result, anchor = self._insert(table, key, old.anchor)
+        self.observer.committed(table, result)
+        self._use(anchor, old.anchor, table.priority)
+        self._close(table)
+        return result
+
+    def abort(self, table: PageTable) -> None:
+        self._close(table)
+
+    # -- room, copies, rest ------------------------------------------------------------------
+
+    def make_room(self, demand: Demand) -> Room:
+        room = self.evictor.make_room(demand)
+        self.observer.made_room(demand, room)
+        return room
+
+    def acknowledge(self, copy: Copy) -> None:
+        self.transfers.retire(copy)
+        landed = copy.state is CopyState.RAN and not copy.doomed
+        nodes = list(dict.fromkeys(part.node for part in copy.parts))
+        for part in copy.parts if landed else reversed(copy.parts):
+            place = (copy.target, part.component)
+            if landed:
+                self.residency.land(part.node, place)
+            else:
+                self.residency.give_back(part.node, place)
+        copy.state = CopyState.DONE if landed else CopyState.FAILED
+        if not landed:
+            self._doom_followers(copy, nodes)
+        self.locks.release(copy.lock)
+        self.observer.acknowledged(copy)
+        for node in reversed(nodes):
+            if node.leaving is not None:
+                self.evictor.conclude(node)
+
+    def flush(self) -> bool:
+        if len(self.locks) or len(self.transfers) or self.tables:
+            return False
+        for node in reversed(list(self.tree.nodes())):
+            for tier in Tier:
+                for component in reversed(self.config.components):
+                    if node.slots[tier][component] is not None:
+                        self.residency.drop(node, tier, component)
+        self.observer.flushed()
+        return True
+
+    def pool(self, component: Component, tier: int) -> SlotPool:
+        return self.pools[Tier(tier), component]
+
+    def available(self, component: Component) -> int:
+        place = (Tier.DEVICE, component)
+        evictable = self.residency.held_pages[place] - self.residency.locked_pages[place]
+        return self.pools[place].free_slots + evictable
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    def _reach(self, anchor: Node) -> list[int]:
+        return [rule.needed_from(anchor.end) for rule in self.rules]
+
+    def _share(self, table: PageTable, node: Node) -> None:
+        slots = node.slots[Tier.DEVICE][Component.FULL]
+        assert slots is not None
+        table.full += slots
+        table.shared = len(table.full)
+        if node.inbound[Tier.DEVICE][Component.FULL] is None:
+            table.device_tokens += node.tokens
+        else:
+            table.host_tokens += node.tokens
+
+    def _use(self, anchor: Node, above: Node | None, priority: int) -> None:
+        """Touch the anchor's path, and count a hit on its nodes below `above`."""
+        self._clock += 1
+        counted = list(anchor.ancestors())
+        for node in counted:
+            node.priority = max(node.priority, priority)
+            if above is None or node.end > above.end:
+                node.hits += 1
+            self.residency.touch(node, anchor, self._clock)
+        for node in reversed(counted):
+            if above is None or node.end > above.end:
+                self.backups.on_use(node)
+
+    def _insert(self, table: PageTable, key: Key, anchor: Node) -> tuple[Commit, Node]:
+        assert anchor.end == table.shared * self.config.page_size
+        return self.insertion.insert(table, key, anchor)
+
+    def _allocate(self, component: Component, pages: int) -> list[int]:
+        return self.pools[Tier.DEVICE, component].allocate(pages, Owner.REQUEST)
+
+    def _own_slots(
+        self, table: PageTable, component: Component, start: int, stop: int
+    ) -> list[int]:
+        slots = table.full[start:stop]
+        return slots if component is Component.FULL else self.residency.map.lookup(slots)
+
+    def _close(self, table: PageTable) -> None:
+        assert not table.closed
+        assert table.lock is not None
+        own = table.full[table.shared :]
+        if Component.SWA in self.config.components:
+            freed = self.residency.map.unbind(own)
+            self.pools[Tier.DEVICE, Component.SWA].release(freed, Owner.REQUEST)
+        self.pools[Tier.DEVICE, Component.FULL].release(own, Owner.REQUEST)
+        del table.full[table.shared :]
+        self.locks.release(table.lock)
+        table.lock = None
+        table.closed = True
+        del self.tables[table.number]
+        self.observer.closed(table)
+
+    def _doom_followers(self, failed: Copy, nodes: list[Node]) -> None:
+        """Copies that were to hang below what `failed` did not bring must be given back too."""
+        gone = {node.number: node for node in nodes}
+        closed = failed.target is Tier.DEVICE or self.config.write_policy is not _UNCLOSED
+        for copy in self.transfers.queues[failed.target]:
+            below = (part.node for part in copy.parts)
+            if any(
+                above.number in gone
+                for node in below
+                for above in (node.ancestors() if closed else (node,))
+            ):
+                copy.doomed = True
+
+    def _follow_split(self, upper: Node, lower: Node, pages: int) -> None:
+        self.transfers.follow_split(upper, lower, pages)
+        self.residency.follow_split(upper, lower)
+
+    def _next_table(self) -> int:
+        self._table_numbers += 1
+        return self._table_numbers
+
+
+_ROOM_ENOUGH = Room((0,), (0,))
+_UNCLOSED = WritePolicy.WRITE_BACK  # the one policy whose host may hold a child without its parent
+
+
+def _build_pools(config: CacheConfig, observer: Observer) -> dict[tuple[Tier, Component], SlotPool]:
+    pools = {}
+    for component in config.components:
+        sizes = config.pools(component)
+        for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
+            name = f"{tier.name.lower()}_{component.name.lower()}"
+            pools[tier, component] = SlotPool(name, capacity, FingerprintStore(capacity), observer)
+    return pools
