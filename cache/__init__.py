@@ -1,1 +1,1 @@
-"""The paged KV cache: pool, block tables, prefix sharing, eviction, swap and checks. Knows no workload."""
+"""The paged KV cache: tree, pools, locks, transfers and audit. Knows no workload."""

@@ -1,4 +1,4 @@
-"""What all tests share: repeatable Hypothesis runs, one thread a worker, GPU tests only on a GPU."""
+"""What all tests share: repeatable Hypothesis, one thread a worker, GPU tests only with a GPU."""
 
 import os
 
