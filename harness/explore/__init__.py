@@ -1,0 +1,1 @@
+"""Finding rare orders: kernel, strategies, search, shrinking, replay, marks, campaigns."""
