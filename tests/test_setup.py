@@ -19,6 +19,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from workloads.bundled import bundled_trace
+from workloads.errors import WorkloadError
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text().splitlines()
@@ -95,7 +96,7 @@ def test_a_bundled_trace_is_found_installed_first_then_in_the_checkout(tmp_path)
 
 
 def test_a_missing_bundled_trace_says_what_to_type(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"--trace FILE"):
+    with pytest.raises(WorkloadError, match=r"--trace FILE"):
         bundled_trace("none.jsonl", places=(tmp_path,))
 
 
