@@ -70,7 +70,7 @@ def stream_seed(*parts: int | str) -> int:
 
 
 def numbered_seeds(base: int, numbers: Sequence[int]) -> list[int]:
-    """One seed for each of `numbers` (each below 2**64), fast; different numbers never share one."""
+    """A seed for each of `numbers` (each below 2**64); different numbers never share one."""
     state = np.array(numbers, np.uint64)
     state *= np.uint64(_GAMMA)
     state += np.uint64(base)

@@ -1,0 +1,1 @@
+"""One reader for each public trace format; each yields the common requests."""
