@@ -1,0 +1,193 @@
+"""Reads a model's shape from a Hugging Face `config.json`.
+
+Understands decoders with full and sliding-window attention, dense or with experts (then in every
+layer: a few dense first layers are counted as if they had experts too). Invariant: what
+the cache cannot hold (latent attention, recurrent layers, layers without a cache of their own) is
+refused, never silently taken for something else.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cache.config import ConfigError
+from cache.model import AttentionShape, ModelShape
+
+Json = dict[str, Any]
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+EVERY_NTH_FULL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2}
+MXFP4_BITS = 4.25  # 4 bits and an 8-bit scale for each 32 weights
+EIGHT_BITS = ("fp8", "fbgemm_fp8")
+
+
+def read_shape(path: Path) -> ModelShape:
+    """The shape that a `config.json` describes. Raises `ConfigError`, in one line."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as JSON ({error}); give a config.json") from None
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: holds no JSON object; give a model's config.json")
+    return _Reader(path, config).shape()
+
+
+class _Reader:
+    """One config file; remembers its path for the messages."""
+
+    def __init__(self, path: Path, config: Json) -> None:
+        self.path = path
+        nested = config.get("text_config")
+        self.config: Json = {**config, **nested} if isinstance(nested, dict) else config
+
+    def shape(self) -> ModelShape:
+        self._refuse_other_caches()
+        kinds = self._layer_kinds()
+        sliding = [index for index, kind in enumerate(kinds) if kind == SLIDING]
+        full = [index for index, kind in enumerate(kinds) if kind == FULL]
+        if not full:
+            self._fail("every layer slides; a model needs a full-attention layer")
+        weight_bits, expert_bits = self._bits()
+        dense, experts, active, width = self._mlp()
+        return ModelShape(
+            name=self._name(),
+            source=str(self.path),
+            hidden_size=self._number("hidden_size"),
+            query_heads=self._number("num_attention_heads"),
+            full=self._attention(full, "global_head_dim", "num_global_key_value_heads"),
+            swa=self._attention(sliding, "swa_head_dim", "swa_num_key_value_heads")
+            if sliding
+            else None,
+            window=self._number("sliding_window") if sliding else 0,
+            intermediate_size=dense,
+            experts=experts,
+            experts_active=active,
+            expert_size=width,
+            vocab_size=self._number("vocab_size"),
+            max_context=self._number("max_position_embeddings"),
+            tied_embeddings=bool(
+                self.config.get("tie_word_embeddings", self._family().startswith("gemma"))
+            ),
+            weight_bits=weight_bits,
+            expert_bits=expert_bits,
+        )
+
+    def _refuse_other_caches(self) -> None:
+        if self.config.get("kv_lora_rank"):
+            self._fail("latent attention (kv_lora_rank) is not supported")
+        if self.config.get("num_kv_shared_layers"):
+            self._fail(
+                "layers that share another layer's KV (num_kv_shared_layers) are not supported"
+            )
+
+    def _layer_kinds(self) -> list[str]:
+        """The kind of each layer, from what the config says or from its family's rule."""
+        layers = self._number("num_hidden_layers")
+        listed = self.config.get("layer_types")
+        if listed:
+            return self._listed_kinds(listed, layers)
+        slides = self.config.get("use_sliding_window", True) and self.config.get("sliding_window")
+        if not slides:
+            return [FULL] * layers
+        period = (
+            self.config.get("sliding_window_pattern")
+            or self.config.get("_sliding_window_pattern")
+            or EVERY_NTH_FULL.get(self._family())
+        )
+        if period:
+            return [SLIDING if (index + 1) % int(period) else FULL for index in range(layers)]
+        first = self.config.get("max_window_layers", 0)
+        return [FULL if index < first else SLIDING for index in range(layers)]
+
+    def _listed_kinds(self, listed: Any, layers: int) -> list[str]:
+        if not isinstance(listed, list) or len(listed) != layers:
+            self._fail(f"layer_types must list {layers} layers (num_hidden_layers)")
+        for kind in listed:
+            if kind not in (SLIDING, FULL):
+                self._fail(f"layers of type {kind!r} are not supported")
+        return [str(kind) for kind in listed]
+
+    def _attention(self, layers: list[int], dim_key: str, heads_key: str) -> AttentionShape:
+        """One kind of layers; its own keys win over the common ones."""
+        is_full = dim_key == "global_head_dim"
+        dim = self._per_layer(layers, "head_dim") or self.config.get(dim_key) or self._head_dim()
+        heads = (
+            self._per_layer(layers, "num_key_value_heads")
+            or self.config.get(heads_key)
+            or self.config.get("num_key_value_heads")
+            or self._number("num_attention_heads")
+        )
+        value_dim = self.config.get("v_head_dim" if is_full else "swa_v_head_dim")
+        return AttentionShape(
+            layers=len(layers),
+            kv_heads=int(heads),
+            key_dim=int(dim),
+            value_dim=int(value_dim or dim),
+            values_from_keys=is_full and bool(self.config.get("attention_k_eq_v")),
+        )
+
+    def _head_dim(self) -> int:
+        if self.config.get("head_dim"):
+            return self._number("head_dim")
+        return self._number("hidden_size") // self._number("num_attention_heads")
+
+    def _per_layer(self, layers: list[int], key: str) -> int | None:
+        """What `per_layer_config` overrides for all these layers; None where it says nothing."""
+        overrides = self.config.get("per_layer_config")
+        if not isinstance(overrides, dict) or not layers:
+            return None
+        rows = {int(index): row for index, row in overrides.items() if str(index).isdecimal()}
+        found = [(rows.get(index) or {}).get(key) for index in layers]
+        if any(value != found[0] for value in found):
+            self._fail(f"layers of one kind differ in {key} (per_layer_config)")
+        value: int | None = found[0]
+        return value
+
+    def _mlp(self) -> tuple[int, int, int, int]:
+        """(dense width, experts, active experts, width of an expert)."""
+        experts = self._first("num_local_experts", "num_experts", "n_routed_experts")
+        if not experts:
+            return self._number("intermediate_size"), 0, 0, 0
+        active = self._first("num_experts_per_tok", "experts_per_token", "top_k_experts")
+        if not active:
+            self._fail("num_experts_per_tok is missing")
+        width = self._first("moe_intermediate_size") or self._number("intermediate_size")
+        shared = self._first("shared_expert_intermediate_size")
+        shared = shared or self._first("n_shared_experts") * width
+        if self.config.get("enable_moe_block"):  # a dense MLP beside the experts in every layer
+            shared = self._number("intermediate_size")
+        return shared, experts, active, width
+
+    def _bits(self) -> tuple[float, float]:
+        """Bits of a weight: (of all but experts, of experts)."""
+        quantization = self.config.get("quantization_config")
+        if not quantization:
+            return 16, 16
+        method = quantization.get("quant_method")
+        if method == "mxfp4":
+            return 16, MXFP4_BITS
+        if method in EIGHT_BITS:
+            return 8, 8
+        if isinstance(quantization.get("bits"), int):
+            return quantization["bits"], quantization["bits"]
+        self._fail(f"quantization {method!r} is not known; remove quantization_config for 16 bits")
+
+    def _family(self) -> str:
+        return str(self.config.get("model_type", ""))
+
+    def _name(self) -> str:
+        given = str(self.config.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
+        return given or self.path.resolve().parent.name
+
+    def _first(self, *keys: str) -> int:
+        """The number under the first key that is there; 0 where none is."""
+        return next((self._number(key) for key in keys if self.config.get(key)), 0)
+
+    def _number(self, key: str) -> int:
+        value = self.config.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self._fail(f"{key} must be a whole number from 1, not {value!r}")
+        return value
+
+    def _fail(self, what: str) -> NoReturn:
+        raise ConfigError(f"{self.path}: {what}; give another --model")

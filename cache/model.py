@@ -1,0 +1,162 @@
+"""The shape of a model, as far as a cache and its sizes care: layers by kind, heads, widths.
+
+Layers come in two kinds, full and sliding-window attention, whose heads may differ. Invariant: a
+page's bytes and the weights' bytes follow from these numbers alone, for any data type and any
+number of tensor-parallel ranks.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from cache.config import Component, ConfigError
+
+EMBEDDING_BITS = 16  # embeddings and the output head stay at 16 bits in the quantised checkpoints
+
+
+class KvDtype(enum.StrEnum):
+    """What `--kv-cache-dtype` may say; `auto` is the model's own 16-bit type."""
+
+    AUTO = "auto"
+    FP8_E4M3 = "fp8_e4m3"
+    FP8_E5M2 = "fp8_e5m2"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element."""
+        return 1 if self in (KvDtype.FP8_E4M3, KvDtype.FP8_E5M2) else 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> "KvDtype | None":
+        """The long names of the 16-bit types."""
+        return {"bfloat16": cls.BF16, "float16": cls.FP16}.get(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """The layers of one kind. `values_from_keys` saves the value projection's weights, no cache:
+    keys are normalised and rotated after the projection, so both are stored."""
+
+    layers: int
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    values_from_keys: bool = False
+
+    def token_bytes(self, *, tp: int, dtype: KvDtype) -> int:
+        """Bytes that one token takes over all these layers, on one of `tp` ranks."""
+        heads = max(1, self.kv_heads // tp)
+        return self.layers * heads * (self.key_dim + self.value_dim) * dtype.size_bytes
+
+    def weights(self, *, hidden_size: int, query_heads: int) -> int:
+        """Parameters of the projections of all these layers."""
+        queries = query_heads * (self.key_dim + self.value_dim)
+        values = 0 if self.values_from_keys else self.value_dim
+        return self.layers * hidden_size * (queries + self.kv_heads * (self.key_dim + values))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder with gated MLPs (three matrices), dense, mixture of experts, or both per layer.
+
+    Widths count elements, `window` and `max_context` tokens; `source` says where the numbers come
+    from. `swa` None means that no layer slides. Raises `ConfigError` when the numbers cannot be.
+    """
+
+    name: str
+    source: str
+    hidden_size: int
+    query_heads: int
+    full: AttentionShape
+    vocab_size: int
+    max_context: int
+    swa: AttentionShape | None = None
+    window: int = 0
+    intermediate_size: int = 0
+    experts: int = 0
+    experts_active: int = 0
+    expert_size: int = 0
+    tied_embeddings: bool = False
+    weight_bits: float = 16
+    expert_bits: float = 16
+
+    def __post_init__(self) -> None:
+        if (self.swa is not None) != (self.window > 0):
+            raise ConfigError(f"model {self.name}: a sliding window needs sliding layers, and back")
+        if self.experts_active > self.experts:
+            raise ConfigError(
+                f"model {self.name}: {self.experts_active} active experts of {self.experts}"
+            )
+
+    @property
+    def layers(self) -> int:
+        """Layers of both kinds."""
+        return self.full.layers + (self.swa.layers if self.swa else 0)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The components that this model's cache has."""
+        return (Component.FULL,) if self.swa is None else (Component.FULL, Component.SWA)
+
+    @property
+    def dense_parameters(self) -> int:
+        """Weights that every token passes: attention, dense MLPs and routers."""
+        kinds = [self.full] if self.swa is None else [self.full, self.swa]
+        attention = sum(
+            kind.weights(hidden_size=self.hidden_size, query_heads=self.query_heads)
+            for kind in kinds
+        )
+        return attention + self.layers * self.hidden_size * (
+            3 * self.intermediate_size + self.experts
+        )
+
+    @property
+    def expert_parameters(self) -> int:
+        """Weights of all experts of all layers."""
+        return self.layers * self.experts * 3 * self.hidden_size * self.expert_size
+
+    @property
+    def head_parameters(self) -> int:
+        """Weights of the output head, which only sampled tokens pass."""
+        return self.vocab_size * self.hidden_size
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Weights of the embedding and the output head."""
+        return self.head_parameters * (1 if self.tied_embeddings else 2)
+
+    @property
+    def total_parameters(self) -> int:
+        """All weights but norms and biases."""
+        return self.dense_parameters + self.expert_parameters + self.embedding_parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """Weights that one sampled token is multiplied with."""
+        share = self.experts_active / self.experts if self.experts else 0.0
+        return self.dense_parameters + round(self.expert_parameters * share) + self.head_parameters
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights, over all ranks."""
+        bits = (
+            self.dense_parameters * self.weight_bits
+            + self.expert_parameters * self.expert_bits
+            + self.embedding_parameters * EMBEDDING_BITS
+        )
+        return round(bits / 8)
+
+    def token_bytes(self, component: Component, *, tp: int, dtype: KvDtype) -> int:
+        """Bytes that one token takes in a component on one rank; 0 where it is absent."""
+        kind = self.full if component is Component.FULL else self.swa
+        return kind.token_bytes(tp=tp, dtype=dtype) if kind else 0
+
+    def check_tp(self, tp: int) -> None:
+        """Raises `ConfigError` unless heads can be dealt out evenly over `tp` ranks."""
+        if tp < 1 or self.query_heads % tp:
+            fitting = [str(n) for n in range(1, self.query_heads + 1) if self.query_heads % n == 0]
+            raise ConfigError(
+                f"--tp {tp} does not divide the {self.query_heads} query heads of {self.name}:"
+                f" use one of {', '.join(fitting)}"
+            )

@@ -1,0 +1,113 @@
+"""Model shapes by name: presets with their sources, or a Hugging Face `config.json` by path.
+
+Each preset says where its numbers come from; its parameter count reproduces the published one.
+"""
+
+from pathlib import Path
+
+from cache.config import ConfigError
+from cache.hf_config import read_shape
+from cache.model import AttentionShape, KvDtype, ModelShape
+
+__all__ = ["DEFAULT_MODEL", "PRESETS", "AttentionShape", "KvDtype", "ModelShape", "load_shape"]
+
+DEFAULT_MODEL = "gemma-4-31B-it"
+
+_PRESETS = (
+    ModelShape(
+        name=DEFAULT_MODEL,
+        # 60 layers in ten groups of five sliding and one full; read in copies of that file, the
+        # head counts also in github.com/labscommunity/cascadia/pull/72. 30.7 B parameters, text.
+        source="https://huggingface.co/google/gemma-4-31B-it/blob/main/config.json",
+        hidden_size=5376,
+        query_heads=32,
+        full=AttentionShape(
+            layers=10, kv_heads=4, key_dim=512, value_dim=512, values_from_keys=True
+        ),
+        swa=AttentionShape(layers=50, kv_heads=16, key_dim=256, value_dim=256),
+        window=1024,
+        intermediate_size=21504,
+        vocab_size=262144,
+        max_context=262144,
+        tied_embeddings=True,
+    ),
+    ModelShape(
+        name="gpt-oss-120b",
+        # Layers alternate, sliding first. Experts are MXFP4: 4 bits and an 8-bit scale for each
+        # 32 weights. 116.8 B parameters, 5.1 B active, a checkpoint of 60.8 GiB.
+        source="https://huggingface.co/openai/gpt-oss-120b/blob/main/config.json",
+        hidden_size=2880,
+        query_heads=64,
+        full=AttentionShape(layers=18, kv_heads=8, key_dim=64, value_dim=64),
+        swa=AttentionShape(layers=18, kv_heads=8, key_dim=64, value_dim=64),
+        window=128,
+        experts=128,
+        experts_active=4,
+        expert_size=2880,
+        vocab_size=201088,
+        max_context=131072,
+        expert_bits=4.25,
+    ),
+    ModelShape(
+        name="Llama-3.1-8B",
+        source="https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json",
+        hidden_size=4096,
+        query_heads=32,
+        full=AttentionShape(layers=32, kv_heads=8, key_dim=128, value_dim=128),
+        intermediate_size=14336,
+        vocab_size=128256,
+        max_context=131072,
+    ),
+    ModelShape(
+        name="Qwen3-8B",
+        source="https://huggingface.co/Qwen/Qwen3-8B/blob/main/config.json",
+        hidden_size=4096,
+        query_heads=32,
+        full=AttentionShape(layers=36, kv_heads=8, key_dim=128, value_dim=128),
+        intermediate_size=12288,
+        vocab_size=151936,
+        max_context=40960,
+    ),
+    ModelShape(
+        name="tiny",
+        source="made up here: both kinds of layers, small enough for a laptop",
+        hidden_size=256,
+        query_heads=8,
+        full=AttentionShape(layers=2, kv_heads=2, key_dim=32, value_dim=32),
+        swa=AttentionShape(layers=2, kv_heads=2, key_dim=32, value_dim=32),
+        window=128,
+        intermediate_size=1024,
+        vocab_size=32000,
+        max_context=32768,
+        tied_embeddings=True,
+    ),
+)
+
+PRESETS = {shape.name: shape for shape in _PRESETS}
+
+# Names of checkpoints that have the shape of a preset.
+_SAME_SHAPE = {
+    "gemma-4-31b": DEFAULT_MODEL,
+    "llama-3.1-8b-instruct": "Llama-3.1-8B",
+    "meta-llama-3.1-8b": "Llama-3.1-8B",
+    "meta-llama-3.1-8b-instruct": "Llama-3.1-8B",
+    "qwen3-8b-base": "Qwen3-8B",
+}
+
+
+def load_shape(name_or_path: str) -> ModelShape:
+    """The shape of a preset (with or without its owner, in any case), or of a `config.json`.
+
+    A path is that file or the folder that holds it. Raises `ConfigError`.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_file() or (path / "config.json").is_file():
+        return read_shape(path if path.is_file() else path / "config.json")
+    name = name_or_path.rstrip("/").rpartition("/")[2].lower()
+    known = {preset.lower(): preset for preset in PRESETS} | _SAME_SHAPE
+    if name not in known:
+        raise ConfigError(
+            f"no model {name_or_path!r}: choose --model {', '.join(PRESETS)},"
+            " or give the path of a config.json"
+        )
+    return PRESETS[known[name]]
