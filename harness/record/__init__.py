@@ -1,0 +1,1 @@
+"""What a run writes down: its directory, its rows, its histograms, its summary."""

@@ -1,0 +1,149 @@
+"""The numbers a run is quoted by: flat keys, units and denominators in their names.
+
+Percentiles are numpy's linear ones over completed steady requests; a statistic of nothing is 0, and
+`completed` says so.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.record.histogram import Histogram
+from harness.record.requests import STATUSES, RequestColumns
+
+Number = float | int | str
+STATISTICS = ("mean", "median", "std", "p90", "p99")
+
+
+class Key(NamedTuple):
+    unit: str
+    meaning: str
+
+
+LATENCY_STEMS: dict[str, str] = {
+    "ttft_ms": "time to first token, from the send",
+    "ttft_scheduled_ms": "time to first token, from the scheduled arrival: what a user feels",
+    "queue_ms": "part of ttft_ms: waiting for admission",
+    "match_ms": "part of ttft_ms: looking the prefix up and locking it",
+    "load_ms": "part of ttft_ms: waiting for load-backs",
+    "prefill_ms": "part of ttft_ms: computing the tokens that were not cached",
+    "tpot_ms": "(e2e latency - TTFT) / (output tokens - 1), for answers of two tokens and more",
+    "itl_ms": "gap between two tokens of one answer, all gaps (percentiles within 0.4 %)",
+    "e2e_latency_ms": "from the send to the last token",
+}
+
+REQUEST_KEYS: dict[str, Key] = {
+    "completed": Key("requests", "answered in full"),
+    "rejected": Key("requests", "refused, as a server would refuse them (longer than the context)"),
+    "aborted": Key("requests", "taken back by the client"),
+    "failed": Key("requests", "ended by an error"),
+    "verified": Key("requests", "completed ones whose served content was checked"),
+    "warmup_requests": Key("requests", "sent before the steady phase; in no other number"),
+    "duration_s": Key("s", "from the first scheduled arrival to the last end"),
+    "request_throughput": Key("requests/s", "completed / duration_s"),
+    "input_throughput": Key("tokens/s", "prompt tokens of completed requests / duration_s"),
+    "output_throughput": Key("tokens/s", "output tokens of completed requests / duration_s"),
+    "total_token_throughput": Key(
+        "tokens/s", "prompt and output tokens of completed requests / duration_s"
+    ),
+    "total_input_tokens": Key("tokens", "prompt tokens of completed requests"),
+    "total_output_tokens": Key("tokens", "output tokens of completed requests"),
+    "cached_tokens_device": Key("tokens", "prompt tokens served from the device"),
+    "cached_tokens_host": Key("tokens", "prompt tokens loaded back from the host"),
+    "cached_tokens_storage": Key("tokens", "prompt tokens fetched from storage"),
+    "eligible_tokens": Key(
+        "tokens", "prompt tokens that could be hits at all: whole pages, at most n-1"
+    ),
+    "ideal_tokens": Key("tokens", "prompt tokens that a cache without limits would have hit"),
+    "prefix_token_hit_rate": Key("ratio", "cached tokens of all tiers / total_input_tokens"),
+    "eligible_token_hit_rate": Key("ratio", "cached tokens of all tiers / eligible_tokens"),
+    "ideal_token_hit_rate": Key(
+        "ratio", "ideal_tokens / total_input_tokens: the most any cache could reach"
+    ),
+    "tier_hit_share_device": Key("ratio", "cached_tokens_device / cached tokens of all tiers"),
+    "tier_hit_share_host": Key("ratio", "cached_tokens_host / cached tokens of all tiers"),
+    "tier_hit_share_storage": Key("ratio", "cached_tokens_storage / cached tokens of all tiers"),
+}
+
+
+def _tier(tier: str) -> dict[str, Key]:
+    return {
+        f"{tier}_written_bytes": Key("bytes", f"written into {tier} slots"),
+        f"{tier}_read_bytes": Key("bytes", f"read from {tier} slots by copies"),
+        f"{tier}_hit_tokens": Key("tokens", f"prompt tokens found on the {tier}, all phases"),
+        f"{tier}_evicted_pages": Key("pages", f"evicted from the {tier}, all components"),
+        f"peak_{tier}_bytes": Key("bytes", f"most {tier} slots in use at once"),
+    }
+
+
+RUN_KEYS: dict[str, Key] = {
+    "verdict": Key("", "pass, violation or inconclusive"),
+    "verdict_reason": Key("", "why, in one sentence"),
+    "violations": Key("violations", "found by all oracles"),
+    "marks": Key("marks", "different marks that were reached"),
+    "digest": Key("", "hash over every event: equal for the same seed on every machine"),
+    "events": Key("events", "steps of the world"),
+    "peak_rss_bytes": Key("bytes", "most resident memory of this process (measured)"),
+    **_tier("device"),
+    **_tier("host"),
+    "prefix_block_hit_rate": Key("ratio", "hit pages / prompt pages (with --ids-as-pages)"),
+    "evicted_pages": Key("pages", "evicted from the device (with --ids-as-pages)"),
+}
+
+
+def summarise(
+    columns: RequestColumns, itl: Histogram, counters: Mapping[str, Number] | None = None
+) -> dict[str, Number]:
+    """Return every key of `LATENCY_STEMS` x `STATISTICS` and `REQUEST_KEYS`, then `counters` as
+    they are.
+
+    `itl` holds seconds. A counter may not take the place of a key computed here.
+    """
+    tokens = columns.tokens
+    cached = sum(tokens[f"cached_tokens_{tier}"] for tier in ("device", "host", "storage"))
+    prompt, output = tokens["prompt_tokens"], tokens["output_tokens"]
+    duration_s = columns.duration_s
+    summary: dict[str, Number] = {
+        **{status: columns.statuses[status] for status in STATUSES},
+        "verified": columns.verified,
+        "warmup_requests": columns.warmup,
+        "duration_s": duration_s,
+        "request_throughput": _ratio(columns.statuses["completed"], duration_s),
+        "input_throughput": _ratio(prompt, duration_s),
+        "output_throughput": _ratio(output, duration_s),
+        "total_token_throughput": _ratio(prompt + output, duration_s),
+        "total_input_tokens": prompt,
+        "total_output_tokens": output,
+        **{name: tokens[name] for name in tokens if name not in ("prompt_tokens", "output_tokens")},
+        "prefix_token_hit_rate": _ratio(cached, prompt),
+        "eligible_token_hit_rate": _ratio(cached, tokens["eligible_tokens"]),
+        "ideal_token_hit_rate": _ratio(tokens["ideal_tokens"], prompt),
+        **{
+            f"tier_hit_share_{tier}": _ratio(tokens[f"cached_tokens_{tier}"], cached)
+            for tier in ("device", "host", "storage")
+        },
+    }
+    for stem in LATENCY_STEMS:
+        summary |= _of_histogram(itl) if stem == "itl_ms" else _of_column(columns, stem)
+    taken = summary.keys() & (counters or {}).keys()
+    assert not taken, f"counters would replace {sorted(taken)}"
+    return summary | dict(counters or {})
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _of_column(columns: RequestColumns, stem: str) -> dict[str, Number]:
+    values = np.asarray(columns.latencies(stem))
+    if not values.size:
+        return {f"{statistic}_{stem}": 0.0 for statistic in STATISTICS}
+    median, p90, p99 = np.percentile(values, (50, 90, 99))
+    found = (values.mean(), median, values.std(), p90, p99)
+    return {f"{name}_{stem}": float(value) for name, value in zip(STATISTICS, found, strict=True)}
+
+
+def _of_histogram(itl: Histogram) -> dict[str, Number]:
+    found = (itl.mean, itl.percentile(50), itl.std, itl.percentile(90), itl.percentile(99))
+    return {f"{name}_itl_ms": value * 1e3 for name, value in zip(STATISTICS, found, strict=True)}
