@@ -1,0 +1,1 @@
+"""Turns a run directory into plots and one page that says what happened."""

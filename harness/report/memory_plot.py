@@ -1,0 +1,112 @@
+"""What the pools held, one panel a pool.
+
+Device pools are split into what a holder keeps (locked), what may go (evictable) and what belongs
+to running requests or copies; the dashed line is the pool's size.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from harness.report import canvas
+from harness.report.canvas import BLUE, GREY, INK, ORANGE, SKY
+from harness.report.quantities import percent, plural, size
+
+
+class _Panel(NamedTuple):
+    tier: str
+    component: str
+    pages: int
+    page_bytes: int
+
+    @property
+    def stem(self) -> str:
+        return f"{self.tier}_{self.component}"
+
+
+def memory_over_time(
+    series: pd.DataFrame, pools: Sequence[Mapping[str, Any]], *, clock: str
+) -> Figure:
+    """Draw every pool that was sampled; in bytes where the run says how large a page is."""
+    at_s = series.index.to_numpy(dtype=float)
+    scale, unit = canvas.time_scale(at_s[-1])
+    panels = _panels(series, pools)
+    made, axes = canvas.figure(
+        _finding(series, panels), _explanation(panels), panels=[1.45] * len(panels)
+    )
+    for panel, panel_axes in zip(panels, axes, strict=True):
+        _draw(panel_axes, panel, series, at_s / scale)
+        canvas.time_axis(panel_axes, clock=clock, unit=unit, last=at_s[-1] / scale)
+    canvas.share_x_labels(axes)
+    return made
+
+
+def _panels(series: pd.DataFrame, pools: Sequence[Mapping[str, Any]]) -> list[_Panel]:
+    sizes = {(pool["tier"], pool["component"].lower()): pool for pool in pools}
+    found = []
+    for tier in ("device", "host"):
+        for component in ("full", "swa", "mamba"):
+            if f"{tier}_{component}_used_pages" in series:
+                pool = sizes.get((tier, component), {"pages": 0, "page_bytes": 0})
+                found.append(_Panel(tier, component, pool["pages"], pool["page_bytes"]))
+    return found
+
+
+def _draw(axes: Axes, panel: _Panel, series: pd.DataFrame, at: np.ndarray) -> None:
+    used = _column(series, f"{panel.stem}_used_pages")
+    factor = panel.page_bytes or 1
+    if f"{panel.stem}_locked_pages" in series:
+        locked = _column(series, f"{panel.stem}_locked_pages")
+        evictable = _column(series, f"{panel.stem}_evictable_pages")
+        rest = np.maximum(used - locked - evictable, 0)
+        layers = [locked * factor, rest * factor, evictable * factor]
+        labels, colours = ["locked", "requests and copies", "evictable"], [BLUE, GREY, SKY]
+    else:
+        layers, labels, colours = [used * factor], ["used"], [ORANGE]
+    axes.stackplot(at, *layers, colors=colours, labels=labels, alpha=0.85, linewidth=0)
+    if panel.pages:
+        axes.axhline(
+            panel.pages * factor, color=INK, linewidth=1.2, linestyle=(0, (4, 2)), label="pool size"
+        )
+    top = max(used.max(), panel.pages) * factor
+    if panel.page_bytes:
+        canvas.size_axis(axes, top)
+    else:
+        axes.set_ylim(0, top * 1.06 or 1)
+        axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.set_ylabel("pages", size=9.5)
+    canvas.legend(axes, heading=f"{panel.tier} {panel.component.upper()}")
+
+
+def _finding(series: pd.DataFrame, panels: list[_Panel]) -> str:
+    sized = [panel for panel in panels if panel.pages]
+    if not sized:
+        most = max(series[f"{panel.stem}_used_pages"].max() for panel in panels)
+        return f"No pool held more than {plural(int(most), 'page')}"
+    peaks = [series[f"{panel.stem}_used_pages"].max() / panel.pages for panel in sized]
+    words = [
+        f"{panel.tier} {panel.component.upper()} {percent(peak)}"
+        for panel, peak in zip(sized, peaks, strict=True)
+    ]
+    return f"Fullest moment of the pools: {', '.join(words[:2])}" + (
+        "" if len(words) < 3 else ", ..."
+    )
+
+
+def _explanation(panels: list[_Panel]) -> str:
+    sizes = [
+        f"{panel.tier} {panel.component.upper()} {size(panel.pages * panel.page_bytes)}"
+        for panel in panels
+        if panel.pages and panel.page_bytes
+    ]
+    return f"Slots in use; pool sizes: {', '.join(sizes)}" if sizes else "Slots in use by pool"
+
+
+def _column(series: pd.DataFrame, name: str) -> np.ndarray:
+    return series[name].ffill().fillna(0).to_numpy(dtype=float)
