@@ -101,7 +101,8 @@ class RooflineCompute:
     reductions cost a latency. Not counted: activations, norms, and the reductions' bytes.
 
     Sliding layers slide whatever the cache does: where work does not say what is in the window
-    (the cache keeps no SWA component), the most that can be is taken: min(context, tokens x window).
+    (the cache keeps no SWA component), it is taken as min(context, tokens x window), the most that
+    it can be.
     """
 
     def __init__(

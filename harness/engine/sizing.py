@@ -1,0 +1,170 @@
+"""How many pages fit: from a model, a device and SGLang's memory flags to the pools of a cache.
+
+As in SGLang, `mem_fraction_static` of the device's memory holds the weights and the KV pools; the
+rest is left to activations. Invariant: unless the pages are given, weights and pools together never
+exceed that share.
+"""
+
+from dataclasses import dataclass
+
+from cache.config import CacheConfig, Component, ConfigError, PoolPages
+from cache.model import KvDtype, ModelShape
+from harness.engine.hardware import GB, Hardware
+
+MIN_RATIO, MAX_RATIO = 0.25, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """Pools, and where the memory of one rank goes. `config` has the default policies; use
+    `dataclasses.replace` for others. `reserve_bytes` is what weights and pools may not use."""
+
+    config: CacheConfig
+    memory_bytes: int
+    weight_bytes: int
+    reserve_bytes: int
+    kv_bytes: int
+    host_bytes: int
+
+    @property
+    def device_tokens(self) -> int:
+        """Tokens that the FULL pool holds."""
+        return self.config.full.device * self.config.page_size
+
+
+def size_pools(
+    shape: ModelShape,
+    hardware: Hardware,
+    *,
+    tp: int,
+    kv_dtype: KvDtype,
+    mem_fraction_static: float,
+    page_size: int,
+    context_length: int | None = None,
+    hicache_ratio: float | None = None,
+    hicache_size_gb: float | None = None,
+    device_pages: int | None = None,
+    components: tuple[Component, ...] | None = None,
+    swa_full_tokens_ratio: float = 0.8,
+) -> Sizing:
+    """The pools of one rank.
+
+    `components` None takes those of the model; FULL alone keeps sliding layers in the FULL pool.
+    `device_pages` sets the FULL pool whatever the memory. `hicache_size_gb` (per rank, split over
+    the components as their device bytes are) overrides `hicache_ratio`; without both there is no
+    host tier. Raises `ConfigError`.
+    """
+    shape.check_tp(tp)
+    components = _check_components(shape, components)
+    _check_lengths(shape, page_size, context_length)
+    _check_shares(mem_fraction_static, swa_full_tokens_ratio)
+    page_bytes = _page_bytes(shape, components, page_size, tp, kv_dtype)
+    window = shape.window if Component.SWA in components else 0
+    share = swa_full_tokens_ratio if window else 0.0
+    weight_bytes = -(-shape.weight_bytes // tp)
+    static_bytes = int(hardware.memory_bytes * mem_fraction_static)
+    if device_pages is None:
+        per_page = page_bytes[Component.FULL] + share * page_bytes[Component.SWA]
+        device_pages = int((static_bytes - weight_bytes) // per_page)
+        if min(device_pages, device_pages * share or device_pages) < 1 + -(-window // page_size):
+            raise _does_not_fit(shape, hardware, tp, weight_bytes, static_bytes)
+    elif device_pages < 1:
+        raise ConfigError(f"--device-pages must be 1 or more, not {device_pages}")
+    device = (device_pages, int(device_pages * share))
+    kv_bytes = _bytes(device, page_bytes)
+    ratio = _host_ratio(hicache_ratio, hicache_size_gb, kv_bytes)
+    host = tuple(max(1, int(pages * ratio)) if pages and ratio else 0 for pages in device)
+    return Sizing(
+        config=CacheConfig(
+            page_size=page_size,
+            full=PoolPages(device[0], host[0]),
+            swa=PoolPages(device[1], host[1]) if window else None,
+            window=window,
+            page_bytes=page_bytes,
+        ),
+        memory_bytes=hardware.memory_bytes,
+        weight_bytes=weight_bytes,
+        reserve_bytes=hardware.memory_bytes - static_bytes,
+        kv_bytes=kv_bytes,
+        host_bytes=_bytes(host, page_bytes),
+    )
+
+
+def _check_components(
+    shape: ModelShape, components: tuple[Component, ...] | None
+) -> tuple[Component, ...]:
+    if components is None:
+        return shape.components
+    if Component.FULL not in components:
+        raise ConfigError("every cache has the FULL component: --components full, or full,swa")
+    if Component.SWA in components and shape.swa is None:
+        raise ConfigError(f"{shape.name} has no sliding-window layers: use --components full")
+    return components
+
+
+def _check_lengths(shape: ModelShape, page_size: int, context_length: int | None) -> None:
+    context = shape.max_context if context_length is None else context_length
+    if not 1 <= context <= shape.max_context:
+        raise ConfigError(
+            f"--context-length must lie between 1 and the {shape.max_context} tokens of"
+            f" {shape.name}, not {context}"
+        )
+    if not 1 <= page_size <= context:
+        raise ConfigError(
+            f"--page-size must lie between 1 and the context of {context} tokens, not {page_size}"
+        )
+
+
+def _check_shares(mem_fraction_static: float, swa_full_tokens_ratio: float) -> None:
+    if not 0 < mem_fraction_static < 1:
+        raise ConfigError(
+            f"--mem-fraction-static must lie between 0 and 1, not {mem_fraction_static}"
+        )
+    if not 0 < swa_full_tokens_ratio <= 1:
+        raise ConfigError(
+            f"--swa-full-tokens-ratio must be above 0 and 1 at most, not {swa_full_tokens_ratio}"
+        )
+
+
+def _page_bytes(
+    shape: ModelShape,
+    components: tuple[Component, ...],
+    page_size: int,
+    tp: int,
+    kv_dtype: KvDtype,
+) -> tuple[int, int]:
+    """Bytes of one page of FULL and of SWA; layers without a component of their own go to FULL."""
+    full, swa = (
+        page_size * shape.token_bytes(component, tp=tp, dtype=kv_dtype) for component in Component
+    )
+    return (full, swa) if Component.SWA in components else (full + swa, 0)
+
+
+def _host_ratio(ratio: float | None, size_gb: float | None, kv_bytes: int) -> float:
+    """Host slots per device slot; 0 for no host tier."""
+    if size_gb is not None:
+        if not 0 < size_gb * GB < float("inf"):
+            raise ConfigError(f"--hicache-size must be above 0 gigabytes per rank, not {size_gb}")
+        return size_gb * GB / kv_bytes
+    if ratio is None:
+        return 0.0
+    if not MIN_RATIO <= ratio <= MAX_RATIO:
+        raise ConfigError(
+            f"--hicache-ratio must lie between {MIN_RATIO} and {MAX_RATIO:g}, not {ratio:g};"
+            " for no host tier use --disable-hierarchical-cache"
+        )
+    return ratio
+
+
+def _bytes(pages: tuple[int, ...], page_bytes: tuple[int, ...]) -> int:
+    return sum(count * size for count, size in zip(pages, page_bytes, strict=True))
+
+
+def _does_not_fit(
+    shape: ModelShape, hardware: Hardware, tp: int, weight_bytes: int, static_bytes: int
+) -> ConfigError:
+    return ConfigError(
+        f"{shape.name} does not fit: weights take {weight_bytes / GB:.1f} GB of the"
+        f" {static_bytes / GB:.1f} GB that a rank on {hardware.name} may use: raise --tp (now"
+        f" {tp}) or --mem-fraction-static, or choose a larger --hardware"
+    )
