@@ -1,0 +1,73 @@
+"""Admission: a sequence of named atomic steps.
+
+    match -> lock -> budget -> load_back -> settle -> unlock
+
+With the scheduler grain they run together, as on a single scheduler thread; with the fine grain
+anything may come between two of them. Invariant: however it ends, the admission lock is back.
+"""
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+from cache.config import Component
+from cache.contract import Cache
+from cache.keys import pages_of
+from cache.locks import Lock
+from cache.table import PageTable
+from harness.engine.job import Job
+
+Step = Callable[[str, object], Awaitable[None]]
+
+
+class Verdict(Enum):
+    ADMITTED = "admitted"
+    NO_ROOM = "no room"  # stays queued, and so does everything behind it
+    AGAIN = "again"  # the anchor was evicted between match and lock
+
+
+class Admission:
+    """`reserve(job)` tells how many FULL pages must stay for jobs that run already."""
+
+    def __init__(self, cache: Cache, step: Step, reserve: Callable[[Job], int]) -> None:
+        self._cache = cache
+        self._step = step
+        self._reserve = reserve
+        self._page_size = cache.config.page_size
+
+    async def admit(self, job: Job) -> Verdict:
+        """Try to give `job` its prefix. On ADMITTED `job.table` is open and holds its lock."""
+        obj = ("request", job.name)
+        await self._step("admit.match", obj)
+        match = self._cache.match(job.key)
+        await self._step("admit.lock", obj)
+        admission = self._cache.lock(match, f"{job.name}.admission")
+        if admission is None:
+            return Verdict.AGAIN
+        try:
+            await self._step("admit.budget", obj)
+            if not self._fits(job, match.device_tokens):
+                return Verdict.NO_ROOM
+            await self._step("admit.load_back", obj)
+            self._cache.load_back(match, admission)
+            await self._step("admit.settle", obj)
+            table = self._cache.settle(match, admission, job.name, job.request.priority)
+            job.table = table
+            await self._step("admit.unlock", obj)
+        finally:
+            self._release(admission)
+        self._record(job, table)
+        return Verdict.ADMITTED
+
+    def _fits(self, job: Job, hit_tokens: int) -> bool:
+        """Whether the rest of the prompt, and what running jobs may still need, can be had."""
+        prompt = pages_of(job.key.tokens + 1, self._page_size) - hit_tokens // self._page_size
+        return self._cache.available(Component.FULL) >= prompt + self._reserve(job)
+
+    def _release(self, admission: Lock) -> None:
+        if admission.live:
+            self._cache.unlock(admission)
+
+    def _record(self, job: Job, table: PageTable) -> None:
+        if job.retractions == 0 and job.first_token_s < 0:
+            job.device_tokens = table.device_tokens
+            job.host_tokens = table.host_tokens

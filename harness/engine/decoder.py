@@ -1,0 +1,66 @@
+"""The decoding batch, kept so that a step costs what changes and not what is there.
+
+Every job's next event (its page is full, its answer is complete) has a tick; between events a step
+only counts. Invariant: `context_tokens` is the sum of the jobs' written tokens.
+"""
+
+from heapq import heappop, heappush
+
+from harness.engine.job import Job
+
+
+class Decoder:
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}  # by number
+        self.tick = 0
+        self.context_tokens = 0
+        self._due: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def join(self, job: Job) -> None:
+        """`job` has its first token and room for the KV of at least one more."""
+        assert job.table is not None
+        assert job.table.capacity_tokens > job.table.written
+        job.joined = self.tick
+        job.joined_written = job.table.written
+        job.joined_generated = job.generated
+        self.jobs[job.number] = job
+        self.context_tokens += job.joined_written
+        self.schedule(job)
+
+    def leave(self, job: Job) -> None:
+        """Take `job` out, its counters brought up to date."""
+        self.context_tokens -= self.written(job)
+        job.generated = self.generated(job)
+        del self.jobs[job.number]
+
+    def step(self) -> list[Job]:
+        """One token for every job; those with an event now, in order of arrival."""
+        self.tick += 1
+        self.context_tokens += len(self.jobs)
+        due: list[Job] = []
+        while self._due and self._due[0][0] <= self.tick:
+            tick, number = heappop(self._due)
+            job = self.jobs.get(number)
+            if job is not None and tick == self._next_event(job):
+                due.append(job)
+        return due
+
+    def schedule(self, job: Job) -> None:
+        """Note when `job` needs attention next; again after every event that was dealt with."""
+        heappush(self._due, (self._next_event(job), job.number))
+
+    def written(self, job: Job) -> int:
+        """Tokens of `job` whose KV has been computed by now."""
+        return job.joined_written + self.tick - job.joined
+
+    def generated(self, job: Job) -> int:
+        return job.joined_generated + self.tick - job.joined
+
+    def _next_event(self, job: Job) -> int:
+        assert job.table is not None
+        full = job.joined + job.table.capacity_tokens - job.joined_written
+        complete = job.joined + job.output_len - job.joined_generated
+        return min(full, complete)

@@ -1,0 +1,185 @@
+"""Forward passes: chunks of prefill first, else one token for every decoding job.
+
+    plan (pages for the chunk) -> compute (time passes) -> read, write, commit, slide
+
+Invariant: a chunk's pages are its job's own from the plan until the commit.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cache.contract import Cache
+from harness.engine.compute import Compute, Work, prefill_work
+from harness.engine.job import Job
+from harness.engine.pressure import Pressure
+from harness.engine.roster import Roster
+from harness.explore.kernel import Kernel
+
+NS = 1e9
+
+
+class Chunk(NamedTuple):
+    """Tokens [start, stop) of a job's known tokens."""
+
+    job: Job
+    start: int
+    stop: int
+
+
+class Forward:
+    """`finish(job)` ends a job whose answer is complete, `give_up(job)` one whose client has left;
+    `on_gap(seconds, count)` is told the time between two tokens of `count` answers."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cache: Cache,
+        compute: Compute,
+        roster: Roster,
+        *,
+        chunk_tokens: int,
+        finish: Callable[[Job], None],
+        give_up: Callable[[Job], None],
+        on_gap: Callable[[float, int], None],
+    ) -> None:
+        self._kernel = kernel
+        self._cache = cache
+        self._compute = compute
+        self._roster = roster
+        self._chunk_tokens = chunk_tokens
+        self._finish = finish
+        self._give_up = give_up
+        self._on_gap = on_gap
+        self._page_size = cache.config.page_size
+        self._last_token_s = 0.0
+        self._newcomers: list[tuple[int, float]] = []
+        self.pressure = Pressure(cache, roster, self.write_decoded)
+        self.batch_tokens = 0
+        self.steps = 0
+
+    async def run(self) -> bool:
+        """One forward. False when there is nothing to run."""
+        chunks = self._plan()
+        if chunks:
+            await self._prefill(chunks)
+        elif self._roster.decoder:
+            await self._decode()
+        else:
+            return False
+        self.steps += 1
+        return True
+
+    def write_decoded(self, job: Job) -> None:
+        """Bring the cache up to date with what a decoding job has computed."""
+        assert job.table is not None
+        decoder = self._roster.decoder
+        written = decoder.written(job)
+        job.know(decoder.generated(job))
+        self._cache.write(job.table, job.key.prints(), written)
+        self._cache.read(job.table, written)
+
+    # -- prefill -------------------------------------------------------------------------------
+
+    def _plan(self) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        budget = self._chunk_tokens
+        for job in self._roster.prefill:
+            chunk = self._plan_chunk(job, budget) if budget > 0 else None
+            if chunk is None:
+                break  # whatever is short for it is short for those behind it
+            chunks.append(chunk)
+            budget -= chunk.stop - chunk.start
+        return chunks
+
+    def _plan_chunk(self, job: Job, budget: int) -> Chunk | None:
+        """The next chunk of a job, as long as budget and room allow, with pages for it. All but
+        the last end on a page."""
+        assert job.table is not None
+        start, end = job.table.written, job.key.tokens
+        stop = min(end, start + budget)
+        while True:
+            if stop < end:
+                stop = stop // self._page_size * self._page_size
+            if stop <= start:
+                return None
+            capacity = end + 1 if stop == end else stop
+            if self._cache.extend(job.table, capacity).enough:
+                return Chunk(job, start, stop)
+            stop = start + (stop - start) // 2
+
+    async def _prefill(self, chunks: list[Chunk]) -> None:
+        spans = ((start, stop) for _, start, stop in chunks)
+        work = prefill_work(spans, self._cache.config.window)
+        self.batch_tokens = work.prefill_tokens
+        await self._kernel.pause(self._seconds(work), "forward.prefill")
+        for chunk in chunks:
+            await self._take_chunk(chunk)
+
+    async def _take_chunk(self, chunk: Chunk) -> None:
+        job, start, stop = chunk
+        table, key = job.table, job.key
+        assert table is not None
+        self._cache.read(table, start)
+        self._cache.write(table, key.prints(), stop)
+        await self._kernel.point("chunk.commit", ("request", job.name))
+        self._cache.commit(table, key)
+        self._cache.slide(table, stop)
+        if job.abort_asked:
+            self._roster.remove(job)
+            self._give_up(job)
+        elif stop == key.tokens:
+            self._roster.remove(job)
+            self._first_token(job)
+
+    def _first_token(self, job: Job) -> None:
+        job.generated += 1
+        now = self._kernel.now
+        if job.first_token_s < 0:
+            job.first_token_s = now
+        if job.generated >= job.output_len:
+            self._finish(job)
+            return
+        self._newcomers.append((job.number, now))
+        self._roster.to_decode(job)
+
+    # -- decode --------------------------------------------------------------------------------
+
+    async def _decode(self) -> None:
+        decoder = self._roster.decoder
+        count = len(decoder)
+        self.batch_tokens = count
+        work = Work(decode_requests=count, decode_context_tokens=decoder.context_tokens)
+        await self._kernel.pause(self._seconds(work), "forward.decode")
+        self._count_gaps()
+        for job in decoder.step():
+            if job.number in decoder.jobs:  # not retracted for the sake of one before it
+                self._take_token(job)
+
+    def _take_token(self, job: Job) -> None:
+        """A decoding job's page is full, or its answer complete."""
+        assert job.table is not None
+        self.write_decoded(job)
+        decoder = self._roster.decoder
+        if decoder.generated(job) >= job.output_len:
+            decoder.leave(job)
+            self._finish(job)
+            return
+        self._cache.slide(job.table, job.table.written)
+        if self.pressure.grow(job):
+            decoder.schedule(job)
+        else:
+            self._roster.to_stalled(job)
+
+    def _count_gaps(self) -> None:
+        now, jobs = self._kernel.now, self._roster.decoder.jobs
+        fresh = [since for number, since in self._newcomers if number in jobs]
+        self._newcomers.clear()
+        for since in fresh:
+            self._on_gap(now - since, 1)
+        if len(jobs) > len(fresh):
+            self._on_gap(now - self._last_token_s, len(jobs) - len(fresh))
+        self._last_token_s = now
+
+    def _seconds(self, work: Work) -> float:
+        """Whole nanoseconds, so that the last bit of a machine's arithmetic decides nothing."""
+        return round(self._compute.step_s(work) * NS) / NS

@@ -1,0 +1,86 @@
+"""One request's life inside the server.
+
+Invariant: `known` tokens have been decided (prompt and generated), and every one of them but the
+last is in the KV cache while the job decodes.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from cache.keys import TOKEN_BYTES, Key
+from cache.table import PageTable
+from workloads.request import Request
+
+
+class JobState(Enum):
+    QUEUED = "queued"
+    ADMITTING = "admitting"
+    LOADING = "loading"  # admitted; waits for copies
+    PREFILL = "prefill"
+    DECODE = "decode"
+    DONE = "done"
+
+
+class JobStatus(Enum):
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    ABORTED = "aborted"
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    request: Request
+    name: str
+    number: int  # order of arrival
+    scheduled_s: float
+    sent_s: float
+    key: Key
+    output: bytes
+    output_len: int
+    state: JobState = JobState.QUEUED
+    status: JobStatus | None = None
+    error: str = ""
+    table: PageTable | None = None
+    generated: int = 0
+    abort_asked: bool = False
+    retractions: int = 0
+    admitted_s: float = -1.0
+    matched_s: float = -1.0
+    loaded_s: float = -1.0
+    first_token_s: float = -1.0
+    end_s: float = -1.0
+    device_tokens: int = 0  # of the first admission's hit
+    host_tokens: int = 0
+    # While it decodes: where its counters stood at the decoder's tick `joined`.
+    joined: int = 0
+    joined_written: int = 0
+    joined_generated: int = 0
+
+    @property
+    def prompt_len(self) -> int:
+        return self.request.prompt_len
+
+    @property
+    def prefill_left(self) -> int:
+        """Tokens whose KV is still to be computed before the next token can be generated."""
+        assert self.table is not None
+        return self.key.tokens - self.table.written
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Higher priority first, then first come first served."""
+        return (-self.request.priority, self.number)
+
+    def know(self, generated: int) -> None:
+        """Lengthen the key to the prompt and the first `generated` tokens of the answer."""
+        have = self.key.tokens - self.prompt_len
+        if generated > have:
+            more = self.output[have * TOKEN_BYTES : generated * TOKEN_BYTES]
+            self.key = self.key.extended(more)
+
+
+def token_bytes(tokens: "np.typing.NDArray[np.int32]") -> bytes:
+    """Little-endian int32, whatever this machine's order."""
+    return tokens.astype("<i4", copy=False).tobytes()

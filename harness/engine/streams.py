@@ -1,0 +1,69 @@
+"""The copy streams: one task a direction, first in first out.
+
+A stream moves the bytes of the oldest copy of its direction when its time has come, and leaves the
+acknowledgement to the scheduler. Under a search it may do so at any time, and may fail.
+"""
+
+from cache.config import CacheConfig, Tier
+from cache.contract import Cache
+from cache.transfers import Copy
+from harness.engine.compute import Compute, Direction
+from harness.explore.kernel import Kernel, Signal
+
+DIRECTIONS = {Tier.DEVICE: Direction.HOST_TO_DEVICE, Tier.HOST: Direction.DEVICE_TO_HOST}
+NAMES = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
+
+
+class Streams:
+    """`landed` fires whenever a copy has run or broken. `failures` is how many outcomes a copy
+    has under `Kernel.draw`: 1 never fails, 2 or more fails on every draw but 0."""
+
+    def __init__(
+        self, kernel: Kernel, cache: Cache, compute: Compute, landed: Signal, *, outcomes: int = 1
+    ) -> None:
+        self._kernel = kernel
+        self._cache = cache
+        self._config: CacheConfig = cache.config
+        self._compute = compute
+        self._landed = landed
+        self._outcomes = outcomes
+        self._queued = {tier: Signal(f"copies.{NAMES[tier]}") for tier in Tier}
+        self.bytes_moved = dict.fromkeys(Tier, 0)
+        self.failed = 0
+
+    def start(self) -> None:
+        if self._config.hierarchical:
+            for tier in (Tier.HOST, Tier.DEVICE):
+                self._kernel.spawn(NAMES[tier], self._stream(tier), daemon=True)
+
+    def kick(self) -> None:
+        """Tell idle streams that there may be work; cheap when there is none."""
+        queues = self._cache.transfers.queues
+        for tier in Tier:
+            if queues[tier]:
+                self._queued[tier].fire()
+
+    async def _stream(self, tier: Tier) -> None:
+        transfers = self._cache.transfers
+        while True:
+            copy = transfers.next_to_run(tier)
+            if copy is None:
+                await self._kernel.wait(self._queued[tier], "copy.idle")
+                continue
+            await self._kernel.pause(self._seconds(copy, tier), "copy.run", ("copy", copy.number))
+            if self._kernel.draw("copy.fail", self._outcomes):
+                transfers.break_off(copy)
+                self.failed += 1
+            else:
+                transfers.run(copy)
+                self.bytes_moved[tier] += self._bytes(copy)
+            self._landed.fire()
+
+    def _seconds(self, copy: Copy, tier: Tier) -> float:
+        pages = sum(len(part.target) for part in copy.parts)
+        seconds = self._compute.copy_s(self._bytes(copy), pages, DIRECTIONS[tier])
+        return round(seconds * 1e9) / 1e9
+
+    def _bytes(self, copy: Copy) -> int:
+        sizes = self._config.page_bytes
+        return sum(len(part.target) * sizes[part.component] for part in copy.parts)

@@ -1,0 +1,112 @@
+"""One world: clients, a scheduler, a cache, copy streams, and a clock that picks what is next.
+
+Invariant: the world's own state is all there is; the same settings, workload and picker give the
+same events, and `digest` says so.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from cache.config import Tier
+from cache.contract import Cache
+from cache.transfers import CopyState
+from harness.engine.clients import Clients, Load
+from harness.engine.compute import Compute
+from harness.engine.job import Job
+from harness.engine.scheduler import Limits, Scheduler
+from harness.engine.streams import Streams
+from harness.explore.kernel import Ended, Kernel, Picker, Signal
+from workloads.request import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grain:
+    """How finely other events may come between: the scheduler's own order, or any two steps of an
+    admission (`fine`); whether arrivals keep their order; how many outcomes a copy has."""
+
+    fine: bool = False
+    scattered: bool = False
+    copy_outcomes: int = 1
+
+
+class World:
+    """Made for one run. `on_job(job)` is told of every job that ends, `on_gap(seconds, count)` of
+    the time between two tokens of `count` answers."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        compute: Compute,
+        sessions: Iterable[Session],
+        *,
+        limits: Limits,
+        load: Load,
+        vocab_size: int,
+        grain: Grain,
+        on_job: Callable[[Job], None],
+        on_gap: Callable[[float, int], None],
+    ) -> None:
+        self.cache = cache
+        self.kernel = Kernel()
+        self._on_job = on_job
+        self._digest = blake2b(digest_size=8)
+        wake = Signal("scheduler.wake")
+        self.streams = Streams(
+            self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes
+        )
+        self.scheduler = Scheduler(
+            self.kernel,
+            cache,
+            compute,
+            self.streams,
+            wake,
+            limits,
+            fine=grain.fine,
+            on_end=self._job_ended,
+            on_gap=on_gap,
+        )
+        self.clients = Clients(
+            self.kernel,
+            self.scheduler,
+            sessions,
+            load,
+            page_size=cache.config.page_size,
+            vocab_size=vocab_size,
+            scattered=grain.scattered,
+        )
+
+    def run(self, picker: Picker, *, step_limit: int) -> Ended:
+        """Run until every request has ended. Call `rest` afterwards if it has."""
+        self.kernel.spawn("scheduler", self.scheduler.serve(), daemon=True)
+        self.streams.start()
+        self.clients.start()
+        return self.kernel.run(picker, step_limit=step_limit)
+
+    def rest(self) -> None:
+        """Let the copies still in flight land, as they would with nothing else to do."""
+        transfers = self.cache.transfers
+        for tier in Tier:
+            while (copy := transfers.next_to_run(tier)) is not None:
+                transfers.run(copy)
+        while len(transfers):
+            for tier in Tier:
+                while (copy := transfers.next_to_acknowledge(tier)) is not None:
+                    assert copy.state is not CopyState.QUEUED
+                    self.cache.acknowledge(copy)
+                while (queued := transfers.next_to_run(tier)) is not None:
+                    transfers.run(queued)
+
+    @property
+    def digest(self) -> str:
+        """Over every job's end: who, when, what was hit, what became of it."""
+        return self._digest.hexdigest()
+
+    def _job_ended(self, job: Job) -> None:
+        assert job.status is not None
+        moments = (job.sent_s, job.first_token_s, job.end_s)
+        nanoseconds = tuple(round(moment * 1e9) for moment in moments)
+        facts = (job.name, job.status.value, nanoseconds, job.device_tokens, job.host_tokens)
+        self._digest.update(repr(facts).encode())
+        self._on_job(job)
+        self.clients.job_ended(job)
