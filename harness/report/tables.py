@@ -13,6 +13,7 @@ from harness.report.files import RunFiles
 from harness.report.quantities import count, duration, percent, size
 
 ROWS_SHOWN = 40
+VIOLATIONS_SHOWN = 12
 CELL_SHOWN = 400
 
 
@@ -41,7 +42,7 @@ def latencies(summary: Mapping[str, Number]) -> Table:
 def violations(run: RunFiles) -> Table:
     """One row a finding, the first ones."""
     total = int(_number(run.summary, "violations"))
-    shown = run.violations[:ROWS_SHOWN]
+    shown = run.violations[:VIOLATIONS_SHOWN]
     names = ("oracle", "signature", "expected", "seen", "step", "elapsed_s")
     rows = [tuple(_text(found.get(name, "")) for name in names) for found in shown]
     more = f"{total - len(rows):,} more in violations.jsonl" if total > len(rows) else ""

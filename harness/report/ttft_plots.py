@@ -32,7 +32,10 @@ def ttft_over_time(requests: pd.DataFrame, *, clock: str) -> Figure:
     step = -(-len(ttft_ms) // POINTS_DRAWN)
     faint = float(np.clip(60 / np.sqrt(len(ttft_ms)), 0.18, 0.7))
     drawn_ms = np.maximum(ttft_ms, LEAST_MS)
-    axes.scatter(at_s[::step] / scale, drawn_ms[::step], s=7, color=GREY, alpha=faint, linewidths=0)
+    area = float(np.clip(4_000 / len(ttft_ms), 7, 24))
+    axes.scatter(
+        at_s[::step] / scale, drawn_ms[::step], s=area, color=GREY, alpha=faint, linewidths=0
+    )
     middles, percentiles = _moving_percentiles(at_s, ttft_ms)
     for (level, colour), values in zip(LEVELS, percentiles, strict=True):
         axes.plot(
@@ -42,7 +45,14 @@ def ttft_over_time(requests: pd.DataFrame, *, clock: str) -> Figure:
             linewidth=2,
             label=f"p{level}",
         )
-    axes.scatter([], [], s=14, color=GREY, linewidths=0, label="one request")
+    axes.scatter(
+        [],
+        [],
+        s=14,
+        color=GREY,
+        linewidths=0,
+        label="one request" if step == 1 else f"one request in {step}",
+    )
     canvas.duration_axis(axes, "y", drawn_ms if ttft_ms.any() else ttft_ms)
     axes.set_ylabel("TTFT", size=9.5)
     canvas.time_axis(axes, clock=clock, unit=unit, last=at_s[-1] / scale)
@@ -103,13 +113,19 @@ def _steps(values_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moving_percentiles(at_s: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return window middles and a (3, windows) array of percentiles; windows overlap by half."""
-    windows = int(np.clip(len(values) // 25, 1, 90))
+    """Return window middles and a (3, windows) array of percentiles; windows overlap by half.
+
+    A run too short for windows has one level for all of it.
+    """
+    levels = [level for level, _ in LEVELS]
+    windows = min(len(values) // 25, 90)
+    if windows < 3:
+        whole = np.percentile(values, levels)
+        return np.array([0.0, at_s[-1]]), np.column_stack((whole, whole))
     width = at_s[-1] / windows
     middles = (np.arange(windows) + 0.5) * width
     first = np.searchsorted(at_s, middles - width, side="left")
     last = np.searchsorted(at_s, middles + width, side="right")
-    levels = [level for level, _ in LEVELS]
     rows = [
         np.percentile(values[low:high], levels) if high - low >= 5 else [np.nan] * 3
         for low, high in zip(first, last, strict=True)

@@ -126,4 +126,16 @@ def test_a_million_requests_are_drawn_as_at_most_twenty_thousand_points():
         }
     )
     made = ttft_over_time(requests, clock="virtual")
-    assert len(made.axes[0].collections[0].get_offsets()) == 20_000
+    axes = made.axes[0]
+    assert len(axes.collections[0].get_offsets()) == 20_000
+    assert axes.get_legend().get_texts()[-1].get_text() == "one request in 50"
+
+
+def test_the_lines_are_percentiles_of_their_windows(run):
+    axes = ttft_over_time(run.requests, clock="virtual").axes[0]
+    p50, p90, p99 = (line.get_ydata() for line in axes.get_lines()[:3])
+    assert len(p50) == len(run.requests) // 25
+    assert np.all((p50 < p90) & (p90 < p99))
+    ttft_ms = run.requests["ttft_scheduled_ms"]
+    assert ttft_ms.min() < p50.min()
+    assert p99.max() <= ttft_ms.max()
