@@ -35,7 +35,7 @@ class Always:
         _check(self, self.value >= 0, "a value of at least 0")
 
     def __str__(self) -> str:
-        return f"{self.value:g}"
+        return _written(self.value)
 
     def draw(self, rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
         return np.full(n, float(self.value))
@@ -52,7 +52,7 @@ class Uniform:
         _check(self, 0 <= self.low <= self.high, "0 <= low <= high")
 
     def __str__(self) -> str:
-        return f"uniform:{self.low:g},{self.high:g}"
+        return f"uniform:{_written(self.low, self.high)}"
 
     def draw(self, rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
         return self.low + (self.high - self.low) * rng.random(n)
@@ -72,7 +72,7 @@ class LogNormal:
         _check(self, self.most >= self.median, "a largest value of at least the median")
 
     def __str__(self) -> str:
-        return f"lognormal:{self.median:g},{self.sigma:g},{self.most:g}"
+        return f"lognormal:{_written(self.median, self.sigma, self.most)}"
 
     def draw(self, rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
         values = self.median * np.exp(self.sigma * rng.standard_normal(n))
@@ -104,6 +104,11 @@ def pauses_s(amount: Amount, rng: np.random.Generator, n: int) -> list[float]:
     """`n` pauses in seconds, in whole microseconds so that they are the same on every machine."""
     pauses: list[float] = (np.round(amount.draw(rng, n) * 1e6) / 1e6).tolist()
     return pauses
+
+
+def _written(*numbers: float) -> str:
+    """The numbers in full, whole ones without a point."""
+    return ",".join(str(n).removesuffix(".0") for n in numbers)
 
 
 def _check(amount: Always | Uniform | LogNormal, holds: bool, wanted: str) -> None:
