@@ -1,7 +1,7 @@
 """Reads a pasted SGLang launch command.
 
 What has a meaning here comes out under our own flag names, everything else is listed, so that a
-report can say what it did not simulate. Invariant: no word of the command is lost.
+report can say what it did not simulate. Invariant: no word is lost but the launcher's own.
 """
 
 import re

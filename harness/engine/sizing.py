@@ -51,8 +51,8 @@ def size_pools(
 
     `components` None takes those of the model; FULL alone keeps sliding layers in the FULL pool.
     `device_pages` sets the FULL pool whatever the memory. `hicache_size_gb` (per rank, split over
-    the components as their device bytes are) overrides `hicache_ratio`; without both there is no
-    host tier. Raises `ConfigError`.
+    the components as their device bytes are) overrides `hicache_ratio` unless it is 0; without both
+    there is no host tier. Raises `ConfigError`.
     """
     shape.check_tp(tp)
     components = _check_components(shape, components)
@@ -142,7 +142,7 @@ def _page_bytes(
 
 def _host_ratio(ratio: float | None, size_gb: float | None, kv_bytes: int) -> float:
     """Host slots per device slot; 0 for no host tier."""
-    if size_gb is not None:
+    if size_gb:
         if not 0 < size_gb * GB < float("inf"):
             raise ConfigError(f"--hicache-size must be above 0 gigabytes per rank, not {size_gb}")
         return size_gb * GB / kv_bytes
