@@ -7,7 +7,7 @@ nothing, and under a search, where every point is a choice.
 Invariant: exactly one task runs at a time, and it runs undisturbed from one point to the next.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from enum import Enum
 from types import coroutine
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
@@ -59,11 +59,11 @@ class Task:
 
     __slots__ = (
         "_cancelled",
-        "_kernel",
         "_signal",
         "coro",
         "daemon",
         "due",
+        "kernel",
         "name",
         "number",
         "point",
@@ -84,7 +84,7 @@ class Task:
         self.due = 0.0
         self.steps = 0
         self.rank: tuple[float, int] = (-1.0, 0)
-        self._kernel = kernel
+        self.kernel = kernel
         self._signal: Signal | None = None
         self._cancelled = False
 
@@ -110,7 +110,7 @@ class Signal:
             waiters, self._waiters = self._waiters, []
             for task in waiters:
                 task._signal = None
-                task._kernel.make_ready(task)
+                task.kernel.make_ready(task)
 
     def __repr__(self) -> str:
         return f"Signal({self.name!r})"
@@ -180,7 +180,8 @@ class Kernel:
     ``on_step(task, point)`` is called as each segment starts, that is *before* the operation the
     point names and after everything earlier. ``on_end(ended)`` is called once, before the
     coroutines left over are closed. An exception from a task or from ``on_step`` ends the run as
-    "raised".
+    "raised". ``state_key()`` gives everything of the scenario that decides how it goes on, tasks'
+    own variables included; only an exhaustive search with state hashing asks for it.
     """
 
     def __init__(self) -> None:
@@ -188,6 +189,7 @@ class Kernel:
         self.current: Task | None = None
         self.on_step: Callable[[Task, Point], None] | None = None
         self.on_end: Callable[[Ended], None] | None = None
+        self.state_key: Callable[[], Hashable] | None = None
         self.tasks: list[Task] = []
         self.fresh: list[Task] = []
         self.alive = 0

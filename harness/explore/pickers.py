@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from harness.explore.kernel import PAUSED, READY, Kernel, Stop, Task
-from harness.explore.tape import Tape
+from harness.explore.tape import StrictReplay, Tape
 
 _by_number = attrgetter("number")
 _by_rank = attrgetter("rank")
@@ -48,6 +48,8 @@ class VirtualClock:
                 return Stop("finished", steps)
             if kernel.stopping:
                 return Stop("stopped", steps)
+            if steps >= step_limit:
+                return Stop("step_limit", steps)
             if ready:
                 task = ready.popleft()
             elif due:
@@ -57,11 +59,12 @@ class VirtualClock:
                 kernel.now = now
             else:
                 return Stop("deadlock", steps)
-            if steps >= step_limit:
-                return Stop("step_limit", steps)
             steps += 1
             try:
-                _begin(kernel, task)
+                begin(task)
+                kernel.trail.add(task.name, task.point)
+                if kernel.on_step is not None:
+                    kernel.on_step(task, task.point)
                 kernel.resume(task)
             except Exception as error:
                 return Stop("raised", steps, error, task.name)
@@ -93,6 +96,8 @@ class Search:
         self.strategy = strategy
         self.tape = tape if tape is not None else Tape()
         self._others: list[Task] = []
+        if isinstance(strategy, StrictReplay):
+            strategy.watch(self.tape)
 
     def draw(self, label: str, bound: int) -> int:
         value = self.strategy.draw(label, bound)
@@ -104,46 +109,57 @@ class Search:
 
     def drive(self, kernel: Kernel, step_limit: int) -> Stop:
         kernel.inline = False
-        order, current, steps = self.tape.order, None, 0
-        task = None
+        stop = self._loop(kernel, step_limit)
+        kernel.trail.extend(zip(self.tape.order, self.tape.points, strict=True))
+        if isinstance(self.strategy, StrictReplay):
+            self.strategy.finish()
+        return stop
+
+    def _loop(self, kernel: Kernel, step_limit: int) -> Stop:
+        order, points, fresh = self.tape.order, self.tape.points, kernel.fresh
+        pick, value, bound = self.strategy.pick, self.tape.values.append, self.tape.bounds.append
+        others, resume = self._others, kernel.resume
+        current: Task | None = None
+        steps = 0
         while True:
-            try:
-                while kernel.fresh:
-                    task = kernel.fresh.pop(0)
-                    self._prime(kernel, task)
-            except Exception as error:
-                return Stop("raised", steps, error, task.name if task else "")
+            if fresh and (stop := self._prime(kernel, steps)):
+                return stop
             if kernel.alive == 0:
                 return Stop("finished", steps)
             if kernel.stopping:
                 return Stop("stopped", steps)
-            task = self._go_on(kernel, current) if current else self._next()
-            if task is None:
-                return Stop("deadlock", steps)
             if steps >= step_limit:
                 return Stop("step_limit", steps)
+            if current is None:
+                task = self._next()
+                if task is None:
+                    return Stop("deadlock", steps)
+            elif others:
+                index = pick([current, *others], current)
+                value(index)
+                bound(len(others) + 1)
+                task = self._switch(kernel, current, index) if index else current
+            else:
+                task = current
             steps += 1
-            if task.state is PAUSED and task.due > kernel.now:
-                kernel.now = task.due
-            order.append(task.name)
             try:
-                _begin(kernel, task)
-                kernel.resume(task)
+                if task.state is PAUSED and task.due > kernel.now:
+                    kernel.now = task.due
+                begin(task)
+                order.append(task.name)
+                points.append(task.point)
+                if kernel.on_step is not None:
+                    kernel.on_step(task, task.point)
+                resume(task)
             except Exception as error:
                 return Stop("raised", steps, error, task.name)
             current = task if task.state is READY else None
             if task.state is PAUSED:
-                insort(self._others, task, key=_by_number)
+                insort(others, task, key=_by_number)
 
-    def _go_on(self, kernel: Kernel, current: Task) -> Task:
-        """The current task could go on: it is the first candidate."""
+    def _switch(self, kernel: Kernel, current: Task, index: int) -> Task:
+        """Another task than the one that could go on."""
         others = self._others
-        if not others:
-            return current
-        index = self.strategy.pick([current, *others], current)
-        self.tape.record_pick(index, len(others) + 1)
-        if index == 0:
-            return current
         task = others.pop(index - 1)
         current.rank = (-1.0, kernel.sequence())
         insort(others, current, key=_by_number)
@@ -156,25 +172,29 @@ class Search:
             return others.pop() if others else None
         at = others.index(min(others, key=_by_rank))
         index = self.strategy.pick([others[at], *others[:at], *others[at + 1 :]], None)
-        self.tape.record_pick(index, len(others))
+        self.tape.values.append(index)
+        self.tape.bounds.append(len(others))
         if index == 0:
             return others.pop(at)
         return others.pop(index - 1 if index <= at else index)
 
-    def _prime(self, kernel: Kernel, task: Task) -> None:
-        """Run a new task up to its first point; nothing is chosen and nobody else runs."""
-        kernel.resume(task)
-        if task.state is READY:
-            task.rank = (-1.0, kernel.sequence())
-        if task.state in (READY, PAUSED):
-            insort(self._others, task, key=_by_number)
+    def _prime(self, kernel: Kernel, steps: int) -> Stop | None:
+        """Run new tasks up to their first point; nothing is chosen and nobody else runs."""
+        while kernel.fresh:
+            task = kernel.fresh.pop(0)
+            try:
+                kernel.resume(task)
+            except Exception as error:
+                return Stop("raised", steps, error, task.name)
+            if task.state is READY:
+                task.rank = (-1.0, kernel.sequence())
+            if task.state in (READY, PAUSED):
+                insort(self._others, task, key=_by_number)
+        return None
 
 
-def _begin(kernel: Kernel, task: Task) -> None:
-    """Count the segment, write it on the trail, tell the listener."""
+def begin(task: Task) -> None:
+    """Count the segment; one that will be cancelled is announced as that."""
     if task._cancelled:
         task.point = task.point._replace(name="cancelled", write=True)
     task.steps += 1
-    kernel.trail.add(task.name, task.point)
-    if kernel.on_step is not None:
-        kernel.on_step(task, task.point)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
+from harness.explore.kernel import Point
+
 
 class Choice(NamedTuple):
     """One decision: ``value`` out of 0..bound-1, where 0 is the natural or benign one."""
@@ -44,20 +46,21 @@ class Divergence(Exception):
 
 
 class Tape:
-    """What one run chose. ``order`` has one task name per step; picks exist where two could run."""
+    """What one run chose.
 
-    __slots__ = ("_bounds", "_values", "draws", "order")
+    ``order`` has one task name per step and ``points`` what each step was; ``values`` and
+    ``bounds`` have one entry per step at which two tasks or more could run. The latter three are
+    written by a search and are empty on a tape read from a file.
+    """
+
+    __slots__ = ("bounds", "draws", "order", "points", "values")
 
     def __init__(self, order: Iterable[str] = (), draws: Iterable[Choice] = ()) -> None:
         self.order: list[str] = list(order)
         self.draws: list[Choice] = list(draws)
-        self._values: list[int] = []
-        self._bounds: list[int] = []
-
-    def record_pick(self, value: int, bound: int) -> None:
-        """Note a choice among ``bound`` runnable tasks; the step's name goes to ``order``."""
-        self._values.append(value)
-        self._bounds.append(bound)
+        self.points: list[Point] = []
+        self.values: list[int] = []
+        self.bounds: list[int] = []
 
     def record_draw(self, label: str, value: int, bound: int) -> None:
         """Note a labelled draw."""
@@ -65,8 +68,8 @@ class Tape:
 
     @property
     def picks(self) -> list[Choice]:
-        """The choices among runnable tasks, in order; empty on a tape read from a file."""
-        return [Choice("task", v, b) for v, b in zip(self._values, self._bounds, strict=True)]
+        """The choices among runnable tasks, in order."""
+        return [Choice("task", v, b) for v, b in zip(self.values, self.bounds, strict=True)]
 
     @property
     def switches(self) -> int:
@@ -104,15 +107,19 @@ class Tape:
 class StrictReplay:
     """Repeats a tape step by step and raises ``Divergence`` at the first difference.
 
-    ``recorded`` is the tape the search writes meanwhile; steps that left no choice are compared
-    through it. Call ``finish`` after the run, to learn of a run that was too short or too long.
+    Steps that left no choice are compared through the tape that the search writes meanwhile, which
+    it hands over with ``watch``; after the run it calls ``finish``.
     """
 
-    def __init__(self, tape: Tape, recorded: Tape) -> None:
+    def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._recorded = recorded
+        self._recorded = Tape()
         self._checked = 0
         self._drawn = 0
+
+    def watch(self, recorded: Tape) -> None:
+        """Compare with what the search records on ``recorded``."""
+        self._recorded = recorded
 
     def pick(self, runnable: Sequence[Named], current: Named | None) -> int:
         self._check_forced()

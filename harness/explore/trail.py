@@ -6,6 +6,7 @@ machine and under every hash seed.
 Invariant: the digest depends on the order of entries alone, never on when they were folded in.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 _FOLD_AT = 4096
@@ -25,6 +26,11 @@ class Trail:
         self._pending.append((who, what))
         if len(self._pending) >= _FOLD_AT:
             self._fold()
+
+    def extend(self, entries: Iterable[tuple[str, tuple[object, ...]]]) -> None:
+        """Note all of ``entries``, in order."""
+        self._pending.extend(entries)
+        self._fold()
 
     def digest(self) -> str:
         """16 hexadecimal digits for everything added so far."""

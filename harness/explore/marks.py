@@ -1,0 +1,213 @@
+"""What the runs reached: points, orders of conflicting steps, sometimes-marks, and what is unseen.
+
+A clean run counts only if it was not an empty one, so a verdict has three values.
+
+Invariant: merging marks is commutative and associative; counts are numbers of schedules, except
+for points and sometimes-marks, which are numbers of hits.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from harness.explore.kernel import Point
+
+LOOK_BACK = 32  # accesses of one object that a triple may span
+
+Pair = tuple[str, str]
+Triple = tuple[str, str, str]
+
+
+class RunMarks(NamedTuple):
+    """The marks of one run, each tuple without repeats and in order of first appearance.
+
+    ``pairs`` (a, b): different tasks, next to each other on one object, one of them writing.
+    ``triples`` (a1, b, a2): a1 and a2 are one task's consecutive steps on an object, b another's
+    step on it between the two, in conflict with one of them.
+    ``spans`` (kind, a1, a2) and ``touches`` (kind, name, write) are what triples are made of.
+    """
+
+    points: dict[str, int]
+    sometimes: dict[str, int]
+    pairs: tuple[Pair, ...]
+    triples: tuple[Triple, ...]
+    spans: tuple[tuple[str, str, str], ...]
+    touches: tuple[tuple[str, str, bool], ...]
+
+
+def run_marks(
+    order: Sequence[str], points: Sequence[Point], sometimes: Mapping[str, int] | None = None
+) -> RunMarks:
+    """The marks of a run that took the steps ``order[i]`` at ``points[i]``."""
+    by_object: dict[object, list[tuple[str, Point]]] = {}
+    for task, point in zip(order, points, strict=True):
+        if point[1] is not None:
+            by_object.setdefault(point[1], []).append((task, point))
+    pairs: dict[Pair, None] = {}
+    triples: dict[Triple, None] = {}
+    spans: dict[tuple[str, str, str], None] = {}
+    touches: dict[tuple[str, str, bool], None] = {}
+    for obj, accesses in by_object.items():
+        kind = kind_of(obj)
+        for _, point in accesses:
+            touches[kind, point[0], point[2]] = None
+        _walk(kind, accesses, pairs, triples, spans)
+    return RunMarks(
+        points=dict(Counter([point[0] for point in points])),
+        sometimes=dict(sometimes or {}),
+        pairs=tuple(pairs),
+        triples=tuple(triples),
+        spans=tuple(spans),
+        touches=tuple(touches),
+    )
+
+
+def kind_of(obj: object) -> str:
+    """The kind of a point's object: ``("node", 9)`` is a "node"."""
+    return str(obj[0]) if isinstance(obj, tuple) and obj else str(obj)
+
+
+def _walk(
+    kind: str,
+    accesses: list[tuple[str, Point]],
+    pairs: dict[Pair, None],
+    triples: dict[Triple, None],
+    spans: dict[tuple[str, str, str], None],
+) -> None:
+    """Classify the accesses of one object, in order."""
+    last: dict[str, int] = {}
+    before: tuple[str, Point] | None = None
+    for at, (task, (name, _, write)) in enumerate(accesses):
+        if before is not None and before[0] != task and (write or before[1][2]):
+            pairs[before[1][0], name] = None
+        start = last.get(task, -1)
+        if start >= 0:
+            first, _, first_write = accesses[start][1]
+            spans[kind, first, name] = None
+            for _, (middle, _, middle_write) in accesses[max(start + 1, at - LOOK_BACK) : at]:
+                if middle_write or write or first_write:
+                    triples[first, middle, name] = None
+        last[task] = at
+        before = accesses[at]
+
+
+@dataclass(kw_only=True)
+class Marks:
+    """The marks of many schedules; plain data, mergeable over processes."""
+
+    schedules: int = 0
+    points: Counter[str] = field(default_factory=Counter)
+    sometimes: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[Pair] = field(default_factory=Counter)
+    triples: Counter[Triple] = field(default_factory=Counter)
+    spans: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    touches: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+
+    def add(self, run: RunMarks) -> int:
+        """Count one schedule; returns how many classes of orders and marks it was the first of."""
+        fresh = sum(pair not in self.pairs for pair in run.pairs)
+        fresh += sum(triple not in self.triples for triple in run.triples)
+        fresh += sum(mark not in self.sometimes for mark in run.sometimes)
+        self.schedules += 1
+        self.points.update(run.points)
+        self.sometimes.update(run.sometimes)
+        self.pairs.update(run.pairs)
+        self.triples.update(run.triples)
+        self.spans.update(run.spans)
+        self.touches.update(run.touches)
+        return fresh
+
+    def merge(self, other: "Marks") -> None:
+        """Add what another campaign saw."""
+        self.schedules += other.schedules
+        self.points.update(other.points)
+        self.sometimes.update(other.sometimes)
+        self.pairs.update(other.pairs)
+        self.triples.update(other.triples)
+        self.spans.update(other.spans)
+        self.touches.update(other.touches)
+
+    def unseen_mass(self) -> float:
+        """Good-Turing: the chance that the next schedule shows an order not seen so far.
+
+        The number of pairs and triples seen in exactly one schedule, over the schedules; 1 before
+        the first schedule.
+        """
+        if self.schedules == 0:
+            return 1.0
+        once = sum(count == 1 for count in self.pairs.values())
+        once += sum(count == 1 for count in self.triples.values())
+        return min(1.0, once / self.schedules)
+
+    def failure_bound(self) -> float:
+        """When no schedule failed: at 95 %, less than this share of schedules does (3/N)."""
+        return min(1.0, 3.0 / self.schedules) if self.schedules else 1.0
+
+    def unseen_triples(self) -> Iterator[Triple]:
+        """Triples that could exist, judged by what one task does to an object and others do to it,
+        and that no schedule has shown; in order of first appearance of their parts."""
+        by_kind: dict[str, dict[str, bool]] = {}
+        for kind, name, write in self.touches:
+            names = by_kind.setdefault(kind, {})
+            names[name] = names.get(name, False) or write
+        for kind, first, second in self.spans:
+            names = by_kind[kind]
+            own = names[first] or names[second]
+            for middle, write in names.items():
+                triple = (first, middle, second)
+                if (own or write) and triple not in self.triples:
+                    yield triple
+
+
+class Missing(NamedTuple):
+    """A mark or rate that a profile requires and the run did not reach."""
+
+    name: str
+    found: float
+    required: float
+
+
+EXIT_CODES = {"pass": 0, "violation": 3, "inconclusive": 5}
+
+
+class Certificate(NamedTuple):
+    """The three-valued verdict over many schedules, with its evidence."""
+
+    verdict: Literal["pass", "violation", "inconclusive"]
+    missing: tuple[Missing, ...]
+    schedules: int
+    unseen_mass: float
+    failure_bound: float
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.verdict]
+
+
+def certify(
+    marks: Marks,
+    *,
+    violations: int,
+    required: Mapping[str, float],
+    measured: Mapping[str, float] | None = None,
+) -> Certificate:
+    """Judge a campaign: a violation if there was one, else a pass only with all that is required.
+
+    ``required`` maps sometimes-marks, points and names in ``measured`` (such as rates) to the least
+    that must be there. A campaign without a schedule is inconclusive.
+    """
+    found = {**marks.points, **marks.sometimes, **(measured or {})}
+    missing = tuple(
+        Missing(name, found.get(name, 0), least)
+        for name, least in required.items()
+        if found.get(name, 0) < least
+    )
+    verdict: Literal["pass", "violation", "inconclusive"] = "pass"
+    if violations:
+        verdict = "violation"
+    elif missing or marks.schedules == 0:
+        verdict = "inconclusive"
+    return Certificate(
+        verdict, missing, marks.schedules, marks.unseen_mass(), marks.failure_bound()
+    )
