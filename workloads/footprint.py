@@ -71,7 +71,7 @@ class IdealCache:
         """Serve `request`, keep its pages, and return the prompt tokens that were a hit."""
         prompt_len, output_len = request.prompt_len, request.output_len
         root = self._roots.setdefault(request.namespace, _Edge(0, {}))
-        known = _insert(root, _runs((*request.prompt, *request.output)))
+        known = _insert(root, [s for s in (*request.prompt, *request.output) if s.length])
         hit = self._whole_pages(min(known, max(prompt_len - 1, 0)))
         whole = self._whole_pages(prompt_len + output_len)
         self.requests += 1
@@ -104,15 +104,15 @@ class _Edge:
     below: dict[tuple[int, int], _Edge]
 
 
-def _insert(root: _Edge, runs: list[Span]) -> int:
-    """Add the sequence to the tree; return how many of its first tokens were there before."""
+def _insert(root: _Edge, spans: list[Span]) -> int:
+    """Add a sequence of spans that are not empty; return how much of its head was there before."""
     node, known = root, 0
-    for number, run in enumerate(runs):
-        seed, start, left = run
+    for number, span in enumerate(spans):
+        seed, start, left = span
         while left:
             edge = node.below.get((seed, start))
             if edge is None:
-                _append(node, Span(seed, start, left), runs[number + 1 :])
+                _append(node, Span(seed, start, left), spans[number + 1 :])
                 return known
             if edge.length > left:
                 _split(edge, seed, start, left)
@@ -135,15 +135,3 @@ def _split(edge: _Edge, seed: int, start: int, length: int) -> None:
     tail = _Edge(edge.length - length, edge.below)
     edge.length = length
     edge.below = {(seed, start + length): tail}
-
-
-def _runs(spans: tuple[Span, ...]) -> list[Span]:
-    """The spans with neighbours joined where one goes on with the other's stream."""
-    runs: list[Span] = []
-    for span in spans:
-        if not span.length:
-            continue
-        if runs and span.seed == runs[-1].seed and span.start == runs[-1].start + runs[-1].length:
-            span = Span(span.seed, runs[-1].start, runs.pop().length + span.length)
-        runs.append(span)
-    return runs
