@@ -1,1 +1,1 @@
-"""The paged KV cache: tree, pools, locks, transfers and audit. Knows no workload."""
+"""The reference cache: a tiered radix tree that people read to learn how to do it right."""

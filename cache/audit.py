@@ -81,10 +81,10 @@ def structure_closure(cache: UnifiedCache) -> Iterator[Finding]:
             continue
         for tier in closed:
             here = node.slots[tier][Component.FULL] is not None
-            if here and parent.slots[tier][Component.FULL] is None:
-                if not _doomed(node, tier, Component.FULL):
-                    name = "S4" if tier is Tier.DEVICE else "S5"
-                    yield _finding(name, "closure", f"FULL of {parent} above {node}", "none")
+            gap = here and parent.slots[tier][Component.FULL] is None
+            if gap and not _doomed(node, tier, Component.FULL):
+                name = "S4" if tier is Tier.DEVICE else "S5"
+                yield _finding(name, "closure", f"FULL of {parent} above {node}", "none")
 
 
 def structure_ledgers(cache: UnifiedCache) -> Iterator[Finding]:

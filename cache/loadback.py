@@ -4,9 +4,10 @@ Invariant: a load-back is anchored at the deepest node valid for *all* component
 that node's prefix lacks, all components or none.
 """
 
+from collections.abc import Callable
+
 from cache.config import Component, Tier
 from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
-from cache.eviction import DeviceEvictor
 from cache.keys import Key
 from cache.locks import LockTable
 from cache.pools import Owner
@@ -23,13 +24,13 @@ class LoadBacks:
         residency: Residency,
         locks: LockTable,
         transfers: Transfers,
-        evictor: DeviceEvictor,
+        make_room: Callable[[Demand], Room],
         threshold: int,
     ) -> None:
         self._residency = residency
         self._locks = locks
         self._transfers = transfers
-        self._evictor = evictor
+        self._make_room = make_room
         self._threshold = threshold
         self._rules = residency.rules
         self._root = residency.tree.root
@@ -81,7 +82,7 @@ class LoadBacks:
         gained = match.anchor.end - self.deepest_on_device(path).end
         if gained < self._threshold:
             return LoadBack(LoadOutcome.TOO_SHORT, nothing, None, _no_room_needed(nothing))
-        room = self._evictor.make_room(Demand(*pages))
+        room = self._make_room(Demand(*pages))
         if not room.enough:
             return LoadBack(LoadOutcome.NO_ROOM, nothing, None, room)
         copy = self._issue(match.anchor, pieces)

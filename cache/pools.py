@@ -42,7 +42,8 @@ class SlotPool:
 
     def allocate(self, count: int, owner: Owner) -> list[int]:
         """`count` free slots, now `owner`'s. The caller has made sure that they exist."""
-        assert owner is not Owner.FREE and 0 <= count <= len(self._free), (self.name, count)
+        assert owner is not Owner.FREE
+        assert 0 <= count <= len(self._free), (self.name, count)
         if not count:
             return []
         slots = self._free[-count:]
@@ -115,7 +116,7 @@ class SlotMap:
             table[key] = value
 
     def unbind(self, full: list[int]) -> list[int]:
-        """The SWA slots of `full`, whose entries are cleared; slots without an entry are skipped."""
+        """Clear the entries of `full` and return the SWA slots that they named."""
         swa = self.lookup(full)
         table = self._swa
         for key in full:

@@ -130,7 +130,8 @@ class Transfers:
     def retire(self, copy: Copy) -> None:
         """Take an acknowledged copy off its queue."""
         queue = self.queues[copy.target]
-        assert queue and queue[0] is copy, "copies of a direction are acknowledged in order"
+        assert queue, "nothing of this direction is in flight"
+        assert queue[0] is copy, "copies of a direction are acknowledged in order"
         assert copy.state in (CopyState.RAN, CopyState.BROKEN)
         queue.popleft()
 

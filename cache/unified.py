@@ -44,7 +44,7 @@ class UnifiedCache(Cache):
         )
         self.evictor = DeviceEvictor(self.residency, self.backups, hosts, config.write_policy)
         self.loadbacks = LoadBacks(
-            self.residency, self.locks, self.transfers, self.evictor, config.load_back_threshold
+            self.residency, self.locks, self.transfers, self.make_room, config.load_back_threshold
         )
         self.insertion = Insertion(self.residency, self.tree, observer)
         self.tables: dict[int, PageTable] = {}  # open ones, by number
@@ -186,6 +186,7 @@ class UnifiedCache(Cache):
     # -- room, copies, rest ------------------------------------------------------------------
 
     def make_room(self, demand: Demand) -> Room:
+        self.observer.making_room(demand)
         room = self.evictor.make_room(demand)
         self.observer.made_room(demand, room)
         return room

@@ -68,6 +68,6 @@ class Admission:
             self._cache.unlock(admission)
 
     def _record(self, job: Job, table: PageTable) -> None:
-        if job.retractions == 0 and job.first_token_s < 0:
+        if not job.chunks:
             job.device_tokens = table.device_tokens
             job.host_tokens = table.host_tokens

@@ -142,8 +142,8 @@ class Clients:
     def _over(self, due: float) -> bool:
         """Whether a request that is due then is beyond what is to be sent."""
         limit = self._load.num_requests
-        return self.stopping or due > self._load.duration_s or (
-            limit is not None and self.sent >= limit
+        return (
+            self.stopping
+            or due > self._load.duration_s
+            or (limit is not None and self.sent >= limit)
         )
-
-

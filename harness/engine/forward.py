@@ -119,6 +119,7 @@ class Forward:
         job, start, stop = chunk
         table, key = job.table, job.key
         assert table is not None
+        job.chunks += 1
         self._cache.read(table, start)
         self._cache.write(table, key.prints(), stop)
         await self._kernel.point("chunk.commit", ("request", job.name))

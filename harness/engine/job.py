@@ -45,7 +45,10 @@ class Job:
     table: PageTable | None = None
     generated: int = 0
     abort_asked: bool = False
-    retractions: int = 0
+    chunks: int = 0  # prefilled so far
+    requeues: int = 0  # after a failed load-back or a retraction
+    preemptions: int = 0  # retractions for the sake of an older job
+    aborted_in: JobState = JobState.DONE  # where the client's leaving found it
     admitted_s: float = -1.0
     matched_s: float = -1.0
     loaded_s: float = -1.0

@@ -61,11 +61,12 @@ class Pressure:
         assert job.table is not None
         self._cache.finish(job.table, job.key)
         self.retractions += 1
+        job.preemptions += 1
         self.requeue(job)
 
     def requeue(self, job: Job) -> None:
         """`job` has lost its table; it will prefill what it knows and go on from there."""
-        job.retractions += 1
+        job.requeues += 1
         job.table = None
         job.know(job.generated)
         self._roster.enqueue(job)

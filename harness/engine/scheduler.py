@@ -43,6 +43,7 @@ class Scheduler:
         limits: Limits,
         *,
         fine: bool,
+        on_accept: Callable[[Job], None],
         on_end: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
     ) -> None:
@@ -52,6 +53,7 @@ class Scheduler:
         self._wake = wake
         self._limits = limits
         self._fine = fine
+        self._on_accept = on_accept
         self._on_end = on_end
         self._admission = Admission(cache, self._step, self._reserved_pages)
         self._aborts: list[Job] = []
@@ -76,6 +78,7 @@ class Scheduler:
             self._end(job, JobStatus.REJECTED)
             return
         job.output_len = max(1, min(job.output_len, self._limits.context_length - job.prompt_len))
+        self._on_accept(job)
         self.roster.enqueue(job)
         self._wake.fire()
 
@@ -83,7 +86,7 @@ class Scheduler:
         """The client has gone away: at once if the job waits, else when its batch is over."""
         if job.state is JobState.DONE:
             return
-        job.abort_asked = True
+        job.abort_asked, job.aborted_in = True, job.state
         if job.state is JobState.QUEUED:
             self.roster.dequeue(job)
             self._end(job, JobStatus.ABORTED)

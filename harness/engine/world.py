@@ -31,7 +31,8 @@ class Grain:
 
 
 class World:
-    """Made for one run. `on_job(job)` is told of every job that ends, `on_gap(seconds, count)` of
+    """Made for one run. `on_accept(job)` is told of every job that is not rejected, in order of
+    sending, `on_job(job)` of every job that ends, `on_gap(seconds, count)` of
     the time between two tokens of `count` answers."""
 
     def __init__(
@@ -44,6 +45,7 @@ class World:
         load: Load,
         vocab_size: int,
         grain: Grain,
+        on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
     ) -> None:
@@ -52,9 +54,7 @@ class World:
         self._on_job = on_job
         self._digest = blake2b(digest_size=8)
         wake = Signal("scheduler.wake")
-        self.streams = Streams(
-            self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes
-        )
+        self.streams = Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
         self.scheduler = Scheduler(
             self.kernel,
             cache,
@@ -63,6 +63,7 @@ class World:
             wake,
             limits,
             fine=grain.fine,
+            on_accept=on_accept,
             on_end=self._job_ended,
             on_gap=on_gap,
         )

@@ -1,0 +1,181 @@
+""" "Sometimes" marks: proof that a clean run was not an empty one.
+
+Each names a situation in which caches of this kind have broken. A run counts how often it came into
+each; a verdict without the marks that its profile requires is inconclusive.
+"""
+
+from typing import NamedTuple
+
+from cache.config import CacheConfig, Component, Tier, WritePolicy
+from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
+from cache.locks import Lock
+from cache.observer import Observer
+from cache.table import PageTable
+from cache.transfers import Copy, CopyState
+from cache.tree import Node
+from harness.engine.job import Job, JobState, JobStatus
+
+
+class Meaning(NamedTuple):
+    mark: str
+    meaning: str
+
+
+MEANINGS: tuple[Meaning, ...] = (
+    Meaning("prefix_hit", "a request was served a cached prefix"),
+    Meaning("chunked_prefill", "a prompt took more than one chunk"),
+    Meaning("device_eviction", "FULL left the device"),
+    Meaning("demotion", "FULL left the device while the host kept a copy"),
+    Meaning("last_copy_dropped", "a node left the tree for want of room"),
+    Meaning("window_tombstoned", "a window left the device while its FULL stayed"),
+    Meaning("host_eviction", "FULL left the host for want of room"),
+    Meaning("host_eviction_inside_device_eviction", "making device room evicted from the host"),
+    Meaning("backup_landed", "a copy to the host was acknowledged"),
+    Meaning("backup_under_pressure", "a backup was issued while device room was being made"),
+    Meaning("load_back_landed", "a copy to the device was acknowledged"),
+    Meaning("load_back_joined", "a request joined the copies of others and issued none"),
+    Meaning("load_backs_overlapped", "two load-backs were in flight at once"),
+    Meaning("load_back_without_room", "a load-back found no device slots"),
+    Meaning("load_back_went_stale", "the anchor of a match was not loadable any more"),
+    Meaning("tombstone_under_lock", "an admission lock covered an absent window"),
+    Meaning("revived_under_lock", "a covered absent window came back while the lock was held"),
+    Meaning("split_with_copy_in_flight", "a node was cut while a copy was filling it"),
+    Meaning("split_under_lock", "a node was cut while somebody held it"),
+    Meaning("insert_met_duplicate", "an insert gave its pages back for the tree's"),
+    Meaning("insert_filled_tombstone", "an insert gave its window to a node without one"),
+    Meaning("insert_blocked", "an insert stopped above a node that a copy was filling"),
+    Meaning("lock_narrowed", "decode left the shared window and its lock was let go early"),
+    Meaning("copy_failed", "a copy broke and its slots were given back"),
+    Meaning("follower_doomed", "a copy was given back because the one it built on had failed"),
+    Meaning("room_waited_for", "room was short and copies in flight were to bring it"),
+    Meaning("retraction", "a running request gave its pages up for an older one"),
+    Meaning("abort_while_queued", "a client left before its request was admitted"),
+    Meaning("abort_while_loading", "a client left while its load-back was in flight"),
+    Meaning("abort_while_running", "a client left during prefill or decode"),
+)
+
+
+class Marks(Observer):
+    """Counts marks from what the cache and the scheduler tell."""
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.counts = dict.fromkeys((m.mark for m in MEANINGS), 0)
+        self._windowed = Component.SWA in config.components
+        self._tombstones: dict[int, list[int]] = {}  # node number -> live admission locks
+        self._covered: dict[int, list[int]] = {}  # lock number -> nodes
+        self._loads = 0
+        self._making_room = False
+
+    def required(self, config: CacheConfig) -> tuple[str, ...]:
+        """What a soak must have seen before it may call itself passed."""
+        marks = ["prefix_hit", "device_eviction"]
+        if config.hierarchical:
+            marks += ["backup_landed", "load_back_landed"]
+            if config.write_policy is WritePolicy.WRITE_BACK:
+                marks.append("backup_under_pressure")
+        return tuple(marks)
+
+    def hit(self, mark: str) -> None:
+        self.counts[mark] += 1
+
+    # -- from the scheduler --------------------------------------------------------------------
+
+    def job_ended(self, job: Job) -> None:
+        self.counts["prefix_hit"] += job.device_tokens + job.host_tokens > 0
+        self.counts["retraction"] += job.preemptions
+        self.counts["chunked_prefill"] += job.chunks > 1
+        if job.status is JobStatus.ABORTED:
+            self.hit(_ABORTED.get(job.aborted_in, "abort_while_running"))
+
+    # -- from the cache ------------------------------------------------------------------------
+
+    def locked(self, lock: Lock) -> None:
+        if not self._windowed or not lock.holder.endswith(".admission"):
+            return
+        for node in lock.anchor.ancestors():
+            if node.end <= lock.reach[Component.SWA]:
+                break
+            if node.slots[Tier.DEVICE][Component.SWA] is None:
+                self._tombstones.setdefault(node.number, []).append(lock.number)
+                self._covered.setdefault(lock.number, []).append(node.number)
+        self.counts["tombstone_under_lock"] += lock.number in self._covered
+
+    def unlocked(self, lock: Lock) -> None:
+        for number in self._covered.pop(lock.number, ()):
+            self._tombstones[number].remove(lock.number)
+            if not self._tombstones[number]:
+                del self._tombstones[number]
+
+    def narrowed(self, lock: Lock, component: Component) -> None:
+        self.hit("lock_narrowed")
+
+    def filling(self, node: Node, tier: Tier, component: Component) -> None:
+        if tier is Tier.DEVICE and component is Component.SWA:
+            self.counts["revived_under_lock"] += node.number in self._tombstones
+
+    def stored(self, node: Node, tier: Tier, component: Component) -> None:
+        if tier is not Tier.DEVICE or component is not Component.SWA:
+            return
+        self.counts["revived_under_lock"] += node.number in self._tombstones
+        self.counts["insert_filled_tombstone"] += node.hits > 0
+
+    def dropped(self, node: Node, tier: Tier, component: Component) -> None:
+        on_device = node.slots[Tier.DEVICE][Component.FULL] is not None
+        if component is Component.SWA:
+            self.counts["window_tombstoned"] += tier is Tier.DEVICE and on_device
+        elif tier is Tier.DEVICE:
+            kept = node.slots[Tier.HOST][Component.FULL] is not None
+            self.hit("device_eviction")
+            self.hit("demotion" if kept else "last_copy_dropped")
+        else:
+            self.hit("host_eviction")
+            self.counts["last_copy_dropped"] += not on_device
+            self.counts["host_eviction_inside_device_eviction"] += self._making_room
+
+    def split(self, upper: Node, lower: Node) -> None:
+        flying = any(copy is not None for tier in Tier for copy in lower.inbound[tier])
+        self.counts["split_with_copy_in_flight"] += flying
+        self.counts["split_under_lock"] += any(any(lower.locks[tier]) for tier in Tier)
+
+    def issued(self, copy: Copy) -> None:
+        if copy.target is Tier.DEVICE:
+            self._loads += 1
+            self.counts["load_backs_overlapped"] += self._loads > 1
+        else:
+            self.counts["backup_under_pressure"] += self._making_room
+
+    def acknowledged(self, copy: Copy) -> None:
+        loading = copy.target is Tier.DEVICE
+        self._loads -= loading
+        if copy.state is CopyState.DONE:
+            self.hit("load_back_landed" if loading else "backup_landed")
+        else:
+            self.hit("follower_doomed" if copy.doomed else "copy_failed")
+
+    def loaded_back(self, match: Match, result: LoadBack) -> None:
+        mark = _LOADS.get(result.outcome)
+        if mark is not None:
+            self.hit(mark)
+
+    def committed(self, table: PageTable, result: Commit) -> None:
+        self.counts["insert_met_duplicate"] += result.duplicates > 0
+        self.counts["insert_blocked"] += result.blocked
+
+    def making_room(self, demand: Demand) -> None:
+        self._making_room = True
+
+    def made_room(self, demand: Demand, room: Room) -> None:
+        self._making_room = False
+        self.counts["room_waited_for"] += room.worth_waiting
+
+
+_LOADS = {
+    LoadOutcome.JOINED: "load_back_joined",
+    LoadOutcome.NO_ROOM: "load_back_without_room",
+    LoadOutcome.STALE: "load_back_went_stale",
+}
+_ABORTED = {
+    JobState.QUEUED: "abort_while_queued",
+    JobState.ADMITTING: "abort_while_queued",
+    JobState.LOADING: "abort_while_loading",
+}

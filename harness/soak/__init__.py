@@ -1,0 +1,1 @@
+"""A soak: traffic through a cache for as long as asked, watched all along, with a report."""

@@ -1,0 +1,78 @@
+"""The state of the world at one moment, under the names of the time series."""
+
+from collections.abc import Mapping
+
+import psutil
+
+from cache.config import Tier
+from cache.contract import Cache
+from cache.unified import UnifiedCache
+from harness.engine.traffic import Traffic
+from harness.engine.world import World
+
+
+class Gauges:
+    """Hit rates are over the interval since the sample before; NaN where nothing was admitted."""
+
+    def __init__(self, world: World, traffic: Traffic) -> None:
+        self._world = world
+        self._traffic = traffic
+        self._process = psutil.Process()
+        self._seen = (0, 0, 0)
+        self.peak_rss_bytes = 0
+        self.prompt_tokens = 0
+        self.device_tokens = 0
+        self.host_tokens = 0
+
+    def admitted(self, prompt_tokens: int, device_tokens: int, host_tokens: int) -> None:
+        self.prompt_tokens += prompt_tokens
+        self.device_tokens += device_tokens
+        self.host_tokens += host_tokens
+
+    def rss_bytes(self) -> int:
+        rss: int = self._process.memory_info().rss
+        self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
+        return rss
+
+    def read(self, violations: int) -> Mapping[str, float]:
+        world, used = self._world, self._traffic.used_bytes
+        scheduler = world.scheduler
+        device, host = self._interval_rates()
+        return {
+            **_pools(world.cache),
+            "device_used_bytes": used[Tier.DEVICE],
+            "host_used_bytes": used[Tier.HOST],
+            "queue_requests": len(scheduler.roster.queue),
+            "running_requests": scheduler.roster.running,
+            "batch_tokens": scheduler.forward.batch_tokens,
+            "hit_rate_device": device,
+            "hit_rate_host": host,
+            "copies_in_flight": len(world.cache.transfers),
+            "rss_bytes": self.rss_bytes(),
+            "violations": violations,
+        }
+
+    def _interval_rates(self) -> tuple[float, float]:
+        now = (self.prompt_tokens, self.device_tokens, self.host_tokens)
+        prompts, device, host = (a - b for a, b in zip(now, self._seen, strict=True))
+        self._seen = now
+        return (device / prompts, host / prompts) if prompts else (float("nan"), float("nan"))
+
+
+def _pools(cache: Cache) -> dict[str, float]:
+    if not isinstance(cache, UnifiedCache):
+        return {
+            f"device_{component.name.lower()}_used_pages": cache.pool(component, 0).used_slots
+            for component in cache.config.components
+        }
+    found: dict[str, float] = {}
+    tiers = tuple(Tier) if cache.config.hierarchical else (Tier.DEVICE,)
+    for tier in tiers:
+        for component in cache.config.components:
+            name = f"{tier.name.lower()}_{component.name.lower()}"
+            held = cache.residency.held_pages[tier, component]
+            locked = cache.residency.locked_pages[tier, component]
+            found[f"{name}_used_pages"] = cache.pools[tier, component].used_slots
+            found[f"{name}_locked_pages"] = locked
+            found[f"{name}_evictable_pages"] = held - locked
+    return found

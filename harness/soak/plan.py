@@ -1,0 +1,212 @@
+"""From settings to the things a soak is made of. Everything that a user can get wrong is found
+here, before anything is written.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import inf, isinf
+from pathlib import Path
+from typing import TypeVar
+
+from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
+from cache.model import KvDtype, ModelShape
+from cache.shapes import load_shape
+from harness.engine.clients import Load
+from harness.engine.compute import Compute, NullCompute, RooflineCompute
+from harness.engine.hardware import IoBackend, MemLayout, load_hardware
+from harness.engine.scheduler import Limits
+from harness.engine.sizing import Sizing, size_pools
+from harness.soak.settings import DEFAULT_TRACE, Serving, Traffic
+from workloads.arrivals import Arrivals, Burst, Constant, Gamma, Poisson, reschedule
+from workloads.bundled import bundled_trace
+from workloads.errors import WorkloadError
+from workloads.request import Workload
+from workloads.synthetic import build
+from workloads.traces.mooncake import MooncakeTrace, read_mooncake
+
+MATCH_S = 40e-6  # scheduler time of one admission; `make bench` measures a 29k-token match
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlan:
+    shape: ModelShape
+    sizing: Sizing
+    config: CacheConfig
+    compute: Compute
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficPlan:
+    workload: Workload
+    load: Load
+    arrivals: str  # in words, for the report
+
+
+def plan_server(serving: Serving) -> ServerPlan:
+    """Raises `ConfigError` in one line that says what to type."""
+    shape = load_shape(serving.model)
+    hardware = load_hardware(serving.hardware)
+    dtype = _choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
+    if serving.context_length > shape.max_context:
+        raise ConfigError(
+            f"--context-length {serving.context_length} is more than {shape.name} was made for:"
+            f" at most {shape.max_context}"
+        )
+    if serving.hicache_size < 0:
+        raise ConfigError(f"--hicache-size must be 0 or more GB, not {serving.hicache_size}")
+    sizing = size_pools(
+        shape,
+        hardware,
+        tp=serving.tp,
+        kv_dtype=dtype,
+        mem_fraction_static=serving.mem_fraction_static,
+        page_size=serving.page_size,
+        context_length=serving.context_length,
+        hicache_ratio=serving.hicache_ratio if serving.hierarchical else None,
+        hicache_size_gb=serving.hicache_size or None if serving.hierarchical else None,
+        device_pages=serving.device_pages,
+        components=_components(serving.components),
+        swa_full_tokens_ratio=serving.swa_full_tokens_ratio,
+    )
+    config = replace(
+        sizing.config,
+        write_policy=_choice(WritePolicy, serving.hicache_write_policy, "--hicache-write-policy"),
+        device_eviction=_choice(
+            EvictionOrder, serving.radix_eviction_policy, "--radix-eviction-policy"
+        ),
+        host_eviction=_choice(
+            EvictionOrder, serving.host_eviction_policy, "--host-eviction-policy"
+        ),
+        load_back_threshold=serving.load_back_threshold,
+    )
+    return ServerPlan(shape, sizing, config, _compute(serving, shape, dtype), _limits(serving))
+
+
+def plan_traffic(traffic: Traffic) -> TrafficPlan:
+    """Raises `WorkloadError` in one line that says what to type."""
+    if traffic.num_requests is not None and traffic.num_requests < 1:
+        raise WorkloadError(f"--num-requests must be 1 or more, not {traffic.num_requests}")
+    if not traffic.duration_s > 0:
+        raise WorkloadError(f"--duration must be above 0, such as 10m, not {traffic.duration_s}s")
+    if traffic.max_concurrency is not None and traffic.max_concurrency < 1:
+        raise WorkloadError(f"--max-concurrency must be 1 or more, not {traffic.max_concurrency}")
+    workload: Workload
+    if traffic.workload:
+        workload = build(traffic.workload, {"seed": traffic.seed, **dict(traffic.set)})
+    else:
+        workload = read_trace(traffic)
+    arrivals = _arrivals(traffic)
+    words = "the times of the trace" if not traffic.workload else "the times of the workload"
+    if traffic.time_scale != 1.0:
+        words += f", times {traffic.time_scale:g}"
+    if traffic.spread_bucket:
+        words += ", spread inside their grid"
+    if arrivals is not None:
+        workload, words = reschedule(workload, arrivals, traffic.seed), str(arrivals)
+    load = Load(
+        num_requests=traffic.num_requests,
+        duration_s=traffic.duration_s,
+        max_concurrency=traffic.max_concurrency,
+    )
+    return TrafficPlan(workload, load, words)
+
+
+def read_trace(traffic: Traffic) -> MooncakeTrace:
+    """The trace file; the bundled one by its name. Raises `WorkloadError`."""
+    path = Path(traffic.trace)
+    if traffic.trace == DEFAULT_TRACE and not path.is_file():
+        path = bundled_trace(traffic.trace)
+    if traffic.trace_format != "mooncake":
+        raise WorkloadError(f"--trace-format {traffic.trace_format!r} is not known: use mooncake")
+    return read_mooncake(
+        path,
+        block_size=traffic.block_size,
+        time_scale=traffic.time_scale,
+        spread_seed=traffic.seed if traffic.spread_bucket else None,
+        lenient=traffic.lenient,
+    )
+
+
+def _arrivals(traffic: Traffic) -> Arrivals | None:
+    rate = traffic.request_rate
+    kind = traffic.arrival or ("poisson" if rate is not None else "trace")
+    if kind == "trace":
+        if rate is not None:
+            raise WorkloadError("--request-rate needs --arrival poisson, constant, gamma or burst")
+        return None
+    if rate is None:
+        raise WorkloadError(f"--arrival {kind} needs --request-rate, such as --request-rate 4")
+    if isinf(rate):
+        return Constant(inf)
+    match kind:
+        case "poisson":
+            return Poisson(rate)
+        case "constant":
+            return Constant(rate)
+        case "gamma":
+            return Gamma(rate, traffic.burstiness)
+        case "burst":
+            return Burst(traffic.burst_size, traffic.burst_size / rate if rate else 0.0)
+    raise WorkloadError(
+        f"--arrival {kind!r} is not known: use trace, poisson, constant, gamma or burst"
+    )
+
+
+def _components(names: tuple[str, ...]) -> tuple[Component, ...] | None:
+    if not names:
+        return None
+    known = {component.name.lower(): component for component in Component}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"--components {name!r} is not known: use full or full,swa")
+    return tuple(sorted({known[name] for name in names}))
+
+
+def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
+    if serving.compute == "null":
+        return NullCompute()
+    if serving.compute != "roofline":
+        raise ConfigError(f"--compute {serving.compute!r} is not known: use roofline or null")
+    return RooflineCompute(
+        shape,
+        load_hardware(serving.hardware),
+        tp=serving.tp,
+        kv_dtype=dtype,
+        page_size=serving.page_size,
+        io_backend=_choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
+        mem_layout=_choice(MemLayout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+    )
+
+
+def _limits(serving: Serving) -> Limits:
+    for flag, value in (
+        ("--chunked-prefill-size", serving.chunked_prefill_size),
+        ("--max-running-requests", serving.max_running_requests),
+        ("--context-length", serving.context_length),
+    ):
+        if value < 1:
+            raise ConfigError(f"{flag} must be 1 or more, not {value}")
+    if serving.chunked_prefill_size < serving.page_size:
+        raise ConfigError(
+            f"--chunked-prefill-size {serving.chunked_prefill_size} is less than a page of"
+            f" {serving.page_size} tokens: raise it or lower --page-size"
+        )
+    return Limits(
+        context_length=serving.context_length,
+        chunked_prefill_size=serving.chunked_prefill_size,
+        max_running_requests=serving.max_running_requests,
+        new_token_ratio=serving.schedule_conservativeness,
+        match_s=0.0 if serving.compute == "null" else MATCH_S,
+    )
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _choice(kind: type[E], value: str, flag: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(str(member) for member in kind)
+        raise ConfigError(f"{flag} {value!r} is not known: use {known}") from None

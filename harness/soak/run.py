@@ -1,0 +1,318 @@
+"""One soak, from its plans to its run directory.
+
+Invariant: whatever ends the run (its traffic, a violation, Ctrl-C, a full disk), the directory says
+what was seen until then.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+
+from cache.config import Component, Tier
+from cache.contract import BrokenInvariant, Cache
+from cache.null import NullCache
+from cache.unified import UnifiedCache
+from harness.engine.job import Job, JobStatus
+from harness.engine.marks import MEANINGS, Marks
+from harness.engine.traffic import Traffic
+from harness.engine.world import Grain, World
+from harness.explore.kernel import Ended, Point, Task
+from harness.explore.pickers import VirtualClock
+from harness.oracles import Violation, Watch, default_oracles, violation_of
+from harness.record.manifest import Mark
+from harness.record.requests import RequestRow
+from harness.record.run import Recorded, Recorder
+from harness.record.summary import Number
+from harness.report.page import build_report
+from harness.soak.gauges import Gauges
+from harness.soak.live import Progress, Screen
+from harness.soak.plan import ServerPlan, TrafficPlan
+from harness.soak.settings import Watching
+from harness.verdict import Verdict
+from workloads.footprint import IdealCache
+
+STEP_LIMIT = 10**12
+SAMPLE_S = 1.0
+RECENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Soaked:
+    """What a soak came to. `report` is None where it could not be written."""
+
+    verdict: Verdict
+    reason: str
+    summary: Mapping[str, Number]
+    recorded: Recorded
+    report: Path | None
+    interrupted: bool
+
+
+class Soak:
+    """Made for one run: `Soak(...).run()`."""
+
+    def __init__(
+        self,
+        server: ServerPlan,
+        traffic: TrafficPlan,
+        watching: Watching,
+        *,
+        radix_cache: bool,
+        warmup_requests: int,
+        recorder: Recorder,
+        screen: Screen,
+    ) -> None:
+        config = server.config
+        self._recorder = recorder
+        self._screen = screen
+        self._warmup = warmup_requests
+        self._ended = self._hits = 0
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._ideal = IdealCache(config.page_size)
+        self._ideal_tokens: dict[int, int] = {}
+        self._steps = 0
+        self._marks = Marks(config)
+        self._watch = Watch(
+            default_oracles(watching.oracles),
+            listeners=[self._marks],
+            on_violation=self._on_violation,
+        )
+        self.cache: Cache = (
+            UnifiedCache(config, self._watch) if radix_cache else NullCache(config, self._watch)
+        )
+        self._traffic = Traffic(config)
+        self._watch.listen(self._traffic)
+        self._watch.attach(self.cache)
+        self.world = World(
+            self.cache,
+            server.compute,
+            traffic.workload.sessions(),
+            limits=server.limits,
+            load=traffic.load,
+            vocab_size=server.shape.vocab_size,
+            grain=Grain(),
+            on_accept=self._on_accept,
+            on_job=self._on_job,
+            on_gap=recorder.itl,
+        )
+        self._gauges = Gauges(self.world, self._traffic)
+        self._expected = _expected(traffic)
+
+    def run(self) -> Soaked:
+        """Run to the end, or to Ctrl-C, and leave summary, marks and report behind."""
+        kernel = self.world.kernel
+        kernel.on_step = self._on_step
+        kernel.spawn("sampler", self._sample(), daemon=True)
+        interrupted = False
+        ended: Ended | None = None
+        try:
+            with self._screen:
+                ended = self.world.run(VirtualClock(), step_limit=STEP_LIMIT)
+            self._conclude(ended)
+        except KeyboardInterrupt:
+            interrupted = True
+        verdict, reason = self._verdict(ended, interrupted)
+        counters = self._counters(verdict, reason)
+        self._recorder.marks(self._mark_rows())
+        summary = self._recorder.summary(counters)
+        recorded = self._recorder.finish(
+            summary, status="interrupted" if interrupted else "finished"
+        )
+        return Soaked(verdict, reason, summary, recorded, _report(recorded), interrupted)
+
+    # -- while it runs -------------------------------------------------------------------------
+
+    async def _sample(self) -> None:
+        kernel = self.world.kernel
+        while True:
+            await kernel.pause(max(SAMPLE_S, self._recorder.sample_interval_s), "sample")
+            self._take_sample()
+
+    def _take_sample(self) -> None:
+        metrics = self._gauges.read(self._recorder.violations)
+        self._recorder.sample(self.world.kernel.now, metrics)
+        self._screen.show(self._progress(metrics))
+
+    def _on_step(self, task: Task, point: Point) -> None:
+        self._steps += 1
+        self._watch.step = self._steps
+        self._watch.elapsed_s = self.world.kernel.now
+
+    def _on_accept(self, job: Job) -> None:
+        self._ideal_tokens[job.number] = self._ideal.add(job.request)
+
+    def _on_job(self, job: Job) -> None:
+        self._ended += 1
+        self._marks.job_ended(job)
+        row = self._row(job)
+        if job.status is JobStatus.COMPLETED:
+            self._gauges.admitted(job.prompt_len, job.device_tokens, job.host_tokens)
+            self._recent.append(row.ttft_ms)
+        self._recorder.request(row)
+
+    def _on_violation(self, violation: Violation) -> None:
+        self._recorder.violation(violation.record())
+
+    def _row(self, job: Job) -> RequestRow:
+        size, request = self.cache.config.page_size, job.request
+        started = job.first_token_s >= 0
+        whole = job.status is JobStatus.COMPLETED
+        tpot = (job.end_s - job.first_token_s) / (job.generated - 1) if job.generated > 1 else nan
+        assert job.status is not None
+        return RequestRow(
+            request_id=request.request_id,
+            session_id=request.session_id,
+            turn=request.turn,
+            phase="warmup" if job.number <= self._warmup else "steady",
+            tenant=request.tenant,
+            scheduled_ns=_ns(job.scheduled_s),
+            sent_ns=_ns(job.sent_s),
+            first_token_ns=_ns(job.first_token_s) if started else -1,
+            end_ns=_ns(job.end_s),
+            prompt_tokens=job.prompt_len,
+            output_tokens=job.generated,
+            cached_tokens_device=job.device_tokens,
+            cached_tokens_host=job.host_tokens,
+            cached_tokens_storage=0,
+            eligible_tokens=(job.prompt_len - 1) // size * size,
+            ideal_tokens=self._ideal_tokens.pop(job.number, 0),
+            ttft_ms=_ms(job.sent_s, job.first_token_s, started),
+            ttft_scheduled_ms=_ms(job.scheduled_s, job.first_token_s, started),
+            queue_ms=_ms(job.sent_s, job.admitted_s, started),
+            match_ms=_ms(job.admitted_s, job.matched_s, started),
+            load_ms=_ms(job.matched_s, job.loaded_s, started),
+            prefill_ms=_ms(job.loaded_s, job.first_token_s, started),
+            tpot_ms=tpot * 1e3 if whole else nan,
+            e2e_latency_ms=_ms(job.sent_s, job.end_s, whole),
+            status=job.status.value,
+            error=job.error,
+            verified=whole and self._watch.verifies_content,
+        )
+
+    def _progress(self, metrics: Mapping[str, float]) -> Progress:
+        gauges, columns = self._gauges, sorted(self._recent)
+        prompts = max(1, gauges.prompt_tokens)
+        counts = self._marks.counts
+        return Progress(
+            elapsed_s=self.world.kernel.now,
+            ended=self._ended,
+            expected=self._expected,
+            queued=int(metrics["queue_requests"]),
+            running=int(metrics["running_requests"]),
+            ttft_p50_ms=columns[len(columns) // 2] if columns else nan,
+            ttft_p99_ms=columns[len(columns) * 99 // 100] if columns else nan,
+            hit_rate_device=gauges.device_tokens / prompts,
+            hit_rate_host=gauges.host_tokens / prompts,
+            device_used=self._share(Tier.DEVICE),
+            host_used=self._share(Tier.HOST),
+            violations=self._recorder.violations,
+            marks=sum(1 for count in counts.values() if count),
+            marks_known=len(counts),
+        )
+
+    def _share(self, tier: Tier) -> float:
+        config = self.cache.config
+        if not config.pools(Component.FULL)[tier]:
+            return 0.0
+        total = sum(config.pools(c)[tier] * config.page_bytes[c] for c in config.components)
+        return self._traffic.used_bytes[tier] / max(1, total)
+
+    # -- at the end ----------------------------------------------------------------------------
+
+    def _conclude(self, ended: Ended) -> None:
+        """Bring the world to rest and ask the oracles once more."""
+        self._take_sample()
+        if ended.reason == "finished":
+            try:
+                self.world.rest()
+                self._traffic.freeze()
+                self._watch.at_rest()
+            except (BrokenInvariant, AssertionError) as error:
+                self._on_violation(violation_of(error, self._steps, self.world.kernel.now))
+        elif ended.error is not None:
+            if not isinstance(ended.error, AssertionError):
+                raise ended.error
+            self._on_violation(violation_of(ended.error, self._steps, ended.now))
+        else:
+            waiting = "; ".join(f"{w.task} at {w.point.name}" for w in ended.waiting[:5])
+            stuck = Violation(
+                "P1", ended.reason, "every request ends", waiting, self._steps, ended.now
+            )
+            self._on_violation(stuck)
+
+    def _verdict(self, ended: Ended | None, interrupted: bool) -> tuple[Verdict, str]:
+        if self._recorder.violations:
+            return Verdict.VIOLATION, f"{self._recorder.violations} violations were found"
+        if interrupted:
+            return Verdict.INCONCLUSIVE, "the run was interrupted"
+        if not self._recorder.columns.statuses["completed"]:
+            return Verdict.INCONCLUSIVE, "no request was completed"
+        missing = [mark for mark in self._required() if not self._marks.counts[mark]]
+        if missing:
+            means = {m.mark: m.meaning for m in MEANINGS}
+            never = ", ".join(f"{mark} ({means[mark]})" for mark in missing)
+            return Verdict.INCONCLUSIVE, f"never reached: {never}"
+        return Verdict.PASS, f"{self._ended:,} requests, no violation, every required mark reached"
+
+    def _required(self) -> tuple[str, ...]:
+        if isinstance(self.cache, NullCache):
+            return ()
+        return self._marks.required(self.cache.config)
+
+    def _mark_rows(self) -> list[Mark]:
+        required = self._required()
+        return [
+            Mark(m.mark, self._marks.counts[m.mark], required=m.mark in required, meaning=m.meaning)
+            for m in MEANINGS
+        ]
+
+    def _counters(self, verdict: Verdict, reason: str) -> dict[str, Number]:
+        self._gauges.rss_bytes()
+        traffic = self._traffic
+        counters: dict[str, Number] = {
+            "verdict": verdict.value,
+            "verdict_reason": reason,
+            "violations": self._recorder.violations,
+            "marks": sum(1 for count in self._marks.counts.values() if count),
+            "digest": self.world.digest,
+            "events": self._steps,
+            "peak_rss_bytes": self._gauges.peak_rss_bytes,
+        }
+        hits = {Tier.DEVICE: self._gauges.device_tokens, Tier.HOST: self._gauges.host_tokens}
+        for tier in Tier:
+            name = tier.name.lower()
+            counters[f"{name}_written_bytes"] = traffic.written_bytes[tier]
+            counters[f"{name}_read_bytes"] = traffic.read_bytes[tier]
+            counters[f"{name}_hit_tokens"] = hits[tier]
+            counters[f"{name}_evicted_pages"] = traffic.evicted_pages[tier]
+            counters[f"peak_{name}_bytes"] = traffic.peak_bytes[tier]
+        return counters
+
+
+def _expected(traffic: TrafficPlan) -> int | None:
+    """How many requests will be sent, if only their number limits them."""
+    load = traffic.load
+    total = sum(
+        1
+        for session in traffic.workload.sessions()
+        for turn in session.turns
+        if turn.delay_s is not None or turn.arrival_s <= load.duration_s
+    )
+    return total if load.num_requests is None else min(total, load.num_requests)
+
+
+def _report(recorded: Recorded) -> Path | None:
+    try:
+        return build_report(recorded.directory.path)
+    except OSError:
+        return None
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _ms(start_s: float, stop_s: float, known: bool) -> float:
+    return (stop_s - start_s) * 1e3 if known and start_s >= 0 else nan

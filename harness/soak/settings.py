@@ -1,0 +1,73 @@
+"""What a soak can be told; the names are the command line's flags.
+
+Invariant: `run.json` holds every field, so a run can be typed again from it.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+Oracles = Literal["every", "sampled", "off"]
+DEFAULT_TRACE = "mooncake_conversation_1000.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Which requests, how many, and when."""
+
+    trace: str = DEFAULT_TRACE
+    trace_format: str = "mooncake"
+    block_size: int = 512
+    workload: str = ""  # a synthetic family instead of a trace
+    set: tuple[tuple[str, str], ...] = ()  # its parameters
+    seed: int = 42
+    num_requests: int | None = None
+    duration_s: float = inf
+    arrival: str = ""  # "": the trace's own times, or Poisson when there is a rate
+    request_rate: float | None = None  # requests/s
+    burstiness: float = 1.0
+    burst_size: int = 8
+    time_scale: float = 1.0
+    spread_bucket: bool = False
+    max_concurrency: int | None = None
+    warmup_requests: int = 0
+    lenient: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """The server: model, machine, cache. Lengths in tokens."""
+
+    model: str = "gemma-4-31B-it"
+    hardware: str = "H200"
+    tp: int = 2
+    compute: str = "roofline"
+    context_length: int = 32768
+    kv_cache_dtype: str = "fp8_e4m3"
+    mem_fraction_static: float = 0.85
+    page_size: int = 64
+    device_pages: int | None = None
+    components: tuple[str, ...] = ()  # (): those of the model
+    swa_full_tokens_ratio: float = 0.8
+    hierarchical: bool = True
+    radix_cache: bool = True
+    hicache_ratio: float = 1.0
+    hicache_size: float = 0.0  # GB per rank; 0: by ratio
+    hicache_write_policy: str = "write_through_selective"
+    hicache_io_backend: str = "kernel"
+    hicache_mem_layout: str = "page_first"
+    radix_eviction_policy: str = "lru"
+    host_eviction_policy: str = "lru"
+    load_back_threshold: int = 0
+    chunked_prefill_size: int = 8192
+    max_running_requests: int = 256
+    schedule_conservativeness: float = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """What is checked while it runs, and where the results go."""
+
+    oracles: Oracles = "sampled"
+    output_dir: str = "results"
+    tag: str = "soak"
