@@ -153,7 +153,7 @@ class Campaign:
         scenario = strategy.scenario
         if scenario is None:
             scenario = self._scenarios.draw(derive(seed, "scenario"))
-        outcome = self._runner.run(scenario, strategy)
+        outcome = self._runner.run(scenario, strategy.member())
         self._account(scenario, outcome)
         if outcome.verdict is not None:
             kind = outcome.verdict.kind

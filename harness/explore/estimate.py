@@ -3,6 +3,7 @@
 Invariant: an estimate is made of earlier runs alone, never of the one it is used for.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 from harness.explore.tape import Tape
@@ -28,9 +29,7 @@ class Estimator:
 
     def observe(self, tape: Tape) -> None:
         """Learn from the tape of a run."""
-        by_task: dict[str, int] = {}
-        for name in tape.order:
-            by_task[name] = by_task.get(name, 0) + 1
+        by_task = Counter(tape.order)
         for name, steps in by_task.items():
             key = family(name)
             self._steps[key] = _fade(self._steps.get(key, 0.0), steps)

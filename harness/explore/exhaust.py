@@ -180,9 +180,15 @@ class _Walk:
         if kernel.state_key is None:
             return False
         tasks = tuple([Progress(t.name, t.steps, t.state) for t in kernel.tasks])
-        key = (tasks, current.number if current else -1, kernel.state_key())
+        key = (tasks, self._turn(current), kernel.state_key())
         budgets = self._seen.setdefault(key, [])
         if any(earlier.covers(self._left) for earlier in budgets):
             return True
         budgets.append(self._left)
         return False
+
+    def _turn(self, current: Task | None) -> int:
+        """Whose turn it is, where that decides what a switch or a deviation costs."""
+        if self._bounds.preemptions == UNLIMITED and self._bounds.deviations == UNLIMITED:
+            return -1
+        return current.number if current is not None else -1

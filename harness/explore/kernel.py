@@ -132,11 +132,16 @@ class Ended(NamedTuple):
 
     reason: Reason
     steps: int
-    digest: str
+    trail: Trail
     now: float
     error: Exception | None = None
     task: str = ""
     waiting: tuple[Waiting, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits over every task, point, object and draw, in order."""
+        return self.trail.digest()
 
 
 class Stop(NamedTuple):
@@ -178,16 +183,18 @@ class Kernel:
     """Runs tasks to their end under one picker; made for one run and then thrown away.
 
     ``on_step(task, point)`` is called as each segment starts, that is *before* the operation the
-    point names and after everything earlier. ``on_end(ended)`` is called once, before the
-    coroutines left over are closed. An exception from a task or from ``on_step`` ends the run as
-    "raised". ``state_key()`` gives everything of the scenario that decides how it goes on, tasks'
-    own variables included; only an exhaustive search with state hashing asks for it.
+    point names and after everything earlier; ``after_step(task, point)`` when the segment is over,
+    on the virtual clock only where it suspends. ``on_end(ended)`` is called once, before the
+    coroutines left over are closed. An exception from a task or from a step's listener ends the
+    run as "raised". ``state_key()`` gives everything of the scenario that decides how it goes on,
+    the tasks' own variables included; only an exhaustive search with state hashing asks for it.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
         self.current: Task | None = None
         self.on_step: Callable[[Task, Point], None] | None = None
+        self.after_step: Callable[[Task, Point], None] | None = None
         self.on_end: Callable[[Ended], None] | None = None
         self.state_key: Callable[[], Hashable] | None = None
         self.tasks: list[Task] = []
@@ -351,13 +358,13 @@ class Kernel:
             waiting = tuple(
                 Waiting(t.name, t.point, t._signal.name if t._signal else "") for t in blocked
             )
-        digest = self.trail.digest()
-        return Ended(stop.reason, stop.steps, digest, self.now, stop.error, stop.task, waiting)
+        trail = self.trail
+        return Ended(stop.reason, stop.steps, trail, self.now, stop.error, stop.task, waiting)
 
     def _close(self) -> None:
         """Unwind what is left; the run is over, so errors of unwinding say nothing about it."""
         self._closing = self.inline = True
-        self.on_step = None
+        self.on_step = self.after_step = None
         for task in self.tasks:
             if task.state is not DONE:
                 self.current = task

@@ -13,10 +13,11 @@ from typing import Literal, NamedTuple
 
 from harness.explore.kernel import Point
 
-LOOK_BACK = 32  # accesses of one object that a triple may span
+LOOK_BACK = 16  # accesses of one object that a triple may span
 
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
+Access = tuple[str, str, bool]  # task, point, whether it writes
 
 
 class RunMarks(NamedTuple):
@@ -40,18 +41,19 @@ def run_marks(
     order: Sequence[str], points: Sequence[Point], sometimes: Mapping[str, int] | None = None
 ) -> RunMarks:
     """The marks of a run that took the steps ``order[i]`` at ``points[i]``."""
-    by_object: dict[object, list[tuple[str, Point]]] = {}
-    for task, point in zip(order, points, strict=True):
-        if point[1] is not None:
-            by_object.setdefault(point[1], []).append((task, point))
+    by_object: dict[object, list[Access]] = {}
+    for task, (name, obj, write) in zip(order, points, strict=True):
+        if obj is not None:
+            if obj not in by_object:
+                by_object[obj] = []
+            by_object[obj].append((task, name, write))
     pairs: dict[Pair, None] = {}
     triples: dict[Triple, None] = {}
     spans: dict[tuple[str, str, str], None] = {}
     touches: dict[tuple[str, str, bool], None] = {}
     for obj, accesses in by_object.items():
         kind = kind_of(obj)
-        for _, point in accesses:
-            touches[kind, point[0], point[2]] = None
+        touches.update(dict.fromkeys([(kind, name, write) for _, name, write in accesses]))
         _walk(kind, accesses, pairs, triples, spans)
     return RunMarks(
         points=dict(Counter([point[0] for point in points])),
@@ -70,26 +72,27 @@ def kind_of(obj: object) -> str:
 
 def _walk(
     kind: str,
-    accesses: list[tuple[str, Point]],
+    accesses: list[Access],
     pairs: dict[Pair, None],
     triples: dict[Triple, None],
     spans: dict[tuple[str, str, str], None],
 ) -> None:
     """Classify the accesses of one object, in order."""
     last: dict[str, int] = {}
-    before: tuple[str, Point] | None = None
-    for at, (task, (name, _, write)) in enumerate(accesses):
-        if before is not None and before[0] != task and (write or before[1][2]):
-            pairs[before[1][0], name] = None
-        start = last.get(task, -1)
-        if start >= 0:
-            first, _, first_write = accesses[start][1]
+    before_task, before_name, before_write = "", "", False
+    for at, (task, name, write) in enumerate(accesses):
+        if before_task != task and (write or before_write):
+            pairs[before_name, name] = None
+        if task in last:
+            start = last[task]
+            _, first, first_write = accesses[start]
             spans[kind, first, name] = None
-            for _, (middle, _, middle_write) in accesses[max(start + 1, at - LOOK_BACK) : at]:
+            for _, middle, middle_write in accesses[max(start + 1, at - LOOK_BACK) : at]:
                 if middle_write or write or first_write:
                     triples[first, middle, name] = None
         last[task] = at
-        before = accesses[at]
+        before_task, before_name, before_write = task, name, write
+    pairs.pop(("", accesses[0][1]), None)
 
 
 @dataclass(kw_only=True)

@@ -30,7 +30,10 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """``verdict`` is None when nothing was violated; ``points`` has one entry per step."""
+    """``verdict`` is None when nothing was violated; ``points`` has one entry per step.
+
+    A pickled outcome keeps the text of an error, not its class or traceback.
+    """
 
     verdict: Verdict | None
     ended: Ended
@@ -48,6 +51,13 @@ class Outcome:
     @property
     def points(self) -> list[Point]:
         return self.tape.points
+
+    def __getstate__(self) -> dict[str, Any]:
+        state, error = dict(vars(self)), self.ended.error
+        if error is not None:
+            text = RuntimeError(f"{type(error).__name__}: {error}")
+            state["ended"] = self.ended._replace(error=text)
+        return state
 
 
 class Runner(Protocol):

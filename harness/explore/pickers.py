@@ -63,9 +63,12 @@ class VirtualClock:
             try:
                 begin(task)
                 kernel.trail.add(task.name, task.point)
+                point = task.point
                 if kernel.on_step is not None:
-                    kernel.on_step(task, task.point)
+                    kernel.on_step(task, point)
                 kernel.resume(task)
+                if kernel.after_step is not None:
+                    kernel.after_step(task, point)
             except Exception as error:
                 return Stop("raised", steps, error, task.name)
             if task.state is PAUSED:
@@ -146,11 +149,14 @@ class Search:
                 if task.state is PAUSED and task.due > kernel.now:
                     kernel.now = task.due
                 begin(task)
+                point = task.point
                 order.append(task.name)
-                points.append(task.point)
+                points.append(point)
                 if kernel.on_step is not None:
-                    kernel.on_step(task, task.point)
+                    kernel.on_step(task, point)
                 resume(task)
+                if kernel.after_step is not None:
+                    kernel.after_step(task, point)
             except Exception as error:
                 return Stop("raised", steps, error, task.name)
             current = task if task.state is READY else None

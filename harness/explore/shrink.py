@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from harness.explore.outcome import Outcome, Runner, Scenario
@@ -20,6 +20,7 @@ from harness.explore.tape import Choice, Divergence, LenientReplay, StrictReplay
 
 REPLAYS = 2_000
 CHECKS = 10
+PASS_REPLAYS = 200
 
 Run = tuple[str, int]  # a task, and how many segments it runs in a row
 
@@ -38,7 +39,10 @@ class Measure(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """The nearest order that passes: step ``later`` before step ``earlier``, counted from 1."""
+    """The nearest order that passes: step ``later`` before step ``earlier``, counted from 1.
+
+    ``tape`` is the passing run's.
+    """
 
     earlier: int
     later: int
@@ -112,20 +116,30 @@ def replays_exactly(
     return True
 
 
-def nearest_pass(runner: Runner, scenario: Scenario, outcome: Outcome) -> Neighbour | None:
-    """The last two neighbouring steps whose exchange makes the run pass; None if there are none.
+def nearest_pass(
+    runner: Runner, scenario: Scenario, outcome: Outcome, limit: int = PASS_REPLAYS
+) -> Neighbour | None:
+    """The two closest steps of different tasks such that the run passes with the later one first.
 
-    What comes after the exchanged steps follows the tape as far as it can.
+    What the later one's task does between the two moves along; what follows keeps to the tape as
+    far as it can. None if no such two steps are found in ``limit`` replays.
     """
     order = outcome.tape.order
-    for at in range(len(order) - 2, -1, -1):
-        if order[at] == order[at + 1]:
-            continue
-        changed = [*order[:at], order[at + 1], order[at], *order[at + 2 :]]
+    pairs = (
+        (later - distance, later)
+        for distance in range(1, len(order))
+        for later in range(len(order) - 1, distance - 1, -1)
+        if order[later - distance] != order[later]
+    )
+    for earlier, later in islice(pairs, limit):
+        between = order[earlier:later]
+        moved = [name for name in [*between, order[later]] if name == order[later]]
+        rest = [name for name in between if name != order[later]]
+        changed = [*order[:earlier], *moved, *rest, *order[later + 1 :]]
         other = runner.run(scenario, LenientReplay(Tape(changed, outcome.tape.draws)))
-        taken = other.tape.order[: at + 2] == changed[: at + 2]
+        taken = other.tape.order[: later + 1] == changed[: later + 1]
         if taken and other.verdict is None and other.ended.reason == "finished":
-            return Neighbour(at + 1, at + 2, other.tape)
+            return Neighbour(earlier + 1, later + 1, other.tape)
     return None
 
 
@@ -159,6 +173,7 @@ class _Shrinking:
             self._draws()
             self._truncate()
             self._chunks()
+            self._shorten()
             self._swaps()
             if self.measure == start:
                 return
@@ -210,8 +225,8 @@ class _Shrinking:
             self._order([other for other in self.outcome.tape.order if other != name])
 
     def _draws(self) -> None:
-        """Chunks of draws back to 0, halves first."""
-        size = max(1, len(self.outcome.tape.draws) // 2)
+        """Chunks of draws back to 0, large ones first."""
+        size = len(self.outcome.tape.draws)
         while size:
             at = 0
             while at < len(draws := self.outcome.tape.draws):
@@ -231,13 +246,24 @@ class _Shrinking:
 
     def _chunks(self) -> None:
         """Runs of segments are not chosen, long chunks first."""
-        size = max(1, len(self._runs()) // 2)
+        size = len(self._runs()) // 2
         while size:
             at = 0
             while at < len(runs := self._runs()):
                 if not self._order(_flat(runs[:at] + runs[at + size :])):
                     at += size
             size //= 2
+
+    def _shorten(self) -> None:
+        """Runs of segments are cut to half, then by one."""
+        at = 0
+        while at < len(runs := self._runs()):
+            name, count = runs[at]
+            shorter = (
+                [*runs[:at], (name, left), *runs[at + 1 :]] for left in (count // 2, count - 1)
+            )
+            if count == 1 or not any(self._order(_flat(candidate)) for candidate in shorter):
+                at += 1
 
     def _swaps(self) -> None:
         """A run changes places with the next, which brings segments of one task together."""

@@ -6,6 +6,7 @@ Invariant: the same seed, estimate and scenario give the same run.
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Sequence
 from math import expm1, log1p
 
@@ -40,6 +41,10 @@ class Strategy(ABC):
     @abstractmethod
     def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
         """An index into ``runnable``; see ``pickers.Chooser``."""
+
+    def member(self) -> "Strategy":
+        """Who decides in the run begun: this strategy, or the one that it chose."""
+        return self
 
     def draw(self, label: str, bound: int) -> int:
         """A value of 0..bound-1, mostly 0."""
@@ -86,7 +91,7 @@ class Urw(Strategy):
     def __init__(self) -> None:
         super().__init__()
         self._steps: dict[str, float] = {}
-        self._expected: dict[str, float] = {}
+        self._expected: dict[int, float] = {}
 
     def begin(self, seed: int, estimate: Estimate) -> None:
         super().begin(seed, estimate)
@@ -94,14 +99,15 @@ class Urw(Strategy):
         self._expected = {}
 
     def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
-        expected, weights = self._expected, []
+        expected, sums, total = self._expected, list[float](), 0.0
         for task in runnable:
-            total = expected.get(task.name)
-            if total is None:
-                total = expected[task.name] = self._steps.get(family(task.name), 8.0)
-            left = total - task.steps
-            weights.append(left if left > 1.0 else 1.0)
-        return self.rng.weighted(weights)
+            number = task.number
+            if number not in expected:
+                expected[number] = self._steps.get(family(task.name), 8.0)
+            left = expected[number] - task.steps
+            total += left if left > 1.0 else 1.0
+            sums.append(total)
+        return bisect(sums, self.rng.unit() * total)
 
 
 class Pos(Strategy):
@@ -241,6 +247,9 @@ class Portfolio(Strategy):
         self.chosen = self.members[self.rng.weighted(self._weights)]
         self.chosen.begin(derive(seed, "member"), estimate)
         self.name, self.scenario = self.chosen.name, self.chosen.scenario
+
+    def member(self) -> Strategy:
+        return self.chosen
 
     def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
         return self.chosen.pick(runnable, current)

@@ -74,7 +74,11 @@ class Feature:
 
 @dataclass(frozen=True)
 class Many:
-    """A list of ``low`` to ``high`` items, each a dict drawn from ``item``. Simplest is short."""
+    """A list of ``low`` to ``high`` items, each a dict drawn from ``item``. Simplest is short.
+
+    Every item has an ``id``, which it keeps when others are dropped: name its task after it, and a
+    tape means the same in a smaller scenario.
+    """
 
     item: Mapping[str, Knob]
     low: int
@@ -82,7 +86,10 @@ class Many:
 
     def draw(self, rng: SplitMix) -> list[dict[str, Any]]:
         count = self.low + rng.below(self.high - self.low + 1)
-        return [{name: knob.draw(rng) for name, knob in self.item.items()} for _ in range(count)]
+        return [
+            {"id": number, **{name: knob.draw(rng) for name, knob in self.item.items()}}
+            for number in range(count)
+        ]
 
     def smaller(self, value: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         size = len(value) - self.low

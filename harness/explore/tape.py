@@ -39,9 +39,13 @@ class Divergence(Exception):
         self.step = step
         self.expected = expected
         self.runnable = tuple(runnable)
-        super().__init__(
-            f"replay diverged at step {step}: expected {expected}, "
-            f"possible were {', '.join(runnable) or 'none'}"
+        super().__init__(step, expected, self.runnable)
+
+    def __str__(self) -> str:
+        possible = ", ".join(self.runnable) or "none"
+        return (
+            f"replay diverged at step {self.step}: expected {self.expected}, "
+            f"possible were {possible}"
         )
 
 
@@ -176,12 +180,11 @@ class LenientReplay:
             self._draws[label].append(value)
 
     def pick(self, runnable: Sequence[Named], current: Named | None) -> int:
-        index = {task.name: at for at, task in enumerate(runnable)}
         while self._events:
             name, segment = self._events.popleft()
-            at = index.get(name, -1)
-            if at >= 0 and runnable[at].steps <= segment:
-                return at
+            for at, task in enumerate(runnable):
+                if task.name == name and task.steps <= segment:
+                    return at
         return 0
 
     def draw(self, label: str, bound: int) -> int:
