@@ -8,15 +8,26 @@ anything may come between two of them. Invariant: however it ends, the admission
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from typing import Protocol
 
 from cache.config import Component
 from cache.contract import Cache
-from cache.keys import pages_of
+from cache.keys import Key, pages_of
 from cache.locks import Lock
 from cache.table import PageTable
-from harness.engine.job import Job
 
 Step = Callable[[str, object], Awaitable[None]]
+
+
+class Applicant(Protocol):
+    """Who wants to be admitted."""
+
+    name: str
+    key: Key
+    table: PageTable | None
+
+    @property
+    def priority(self) -> int: ...
 
 
 class Verdict(Enum):
@@ -26,16 +37,17 @@ class Verdict(Enum):
 
 
 class Admission:
-    """`reserve(job)` tells how many FULL pages must stay for jobs that run already."""
+    """`step(name, object)` is awaited before each step."""
 
-    def __init__(self, cache: Cache, step: Step, reserve: Callable[[Job], int]) -> None:
+    def __init__(self, cache: Cache, step: Step) -> None:
         self._cache = cache
         self._step = step
-        self._reserve = reserve
         self._page_size = cache.config.page_size
 
-    async def admit(self, job: Job) -> Verdict:
-        """Try to give `job` its prefix. On ADMITTED `job.table` is open and holds its lock."""
+    async def admit(self, job: Applicant, reserve: Callable[[], int]) -> Verdict:
+        """Try to give `job` its prefix. On ADMITTED `job.table` is open and holds its lock.
+
+        `reserve()` tells how many FULL pages must stay for others and for the answer."""
         obj = ("request", job.name)
         await self._step("admit.match", obj)
         match = self._cache.match(job.key)
@@ -45,29 +57,22 @@ class Admission:
             return Verdict.AGAIN
         try:
             await self._step("admit.budget", obj)
-            if not self._fits(job, match.device_tokens):
+            if not self._fits(job, match.device_tokens, reserve()):
                 return Verdict.NO_ROOM
             await self._step("admit.load_back", obj)
             self._cache.load_back(match, admission)
             await self._step("admit.settle", obj)
-            table = self._cache.settle(match, admission, job.name, job.request.priority)
-            job.table = table
+            job.table = self._cache.settle(match, admission, job.name, job.priority)
             await self._step("admit.unlock", obj)
         finally:
             self._release(admission)
-        self._record(job, table)
         return Verdict.ADMITTED
 
-    def _fits(self, job: Job, hit_tokens: int) -> bool:
+    def _fits(self, job: Applicant, hit_tokens: int, reserve: int) -> bool:
         """Whether the rest of the prompt, and what running jobs may still need, can be had."""
         prompt = pages_of(job.key.tokens + 1, self._page_size) - hit_tokens // self._page_size
-        return self._cache.available(Component.FULL) >= prompt + self._reserve(job)
+        return self._cache.available(Component.FULL) >= prompt + reserve
 
     def _release(self, admission: Lock) -> None:
         if admission.live:
             self._cache.unlock(admission)
-
-    def _record(self, job: Job, table: PageTable) -> None:
-        if not job.chunks:
-            job.device_tokens = table.device_tokens
-            job.host_tokens = table.host_tokens

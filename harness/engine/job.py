@@ -66,6 +66,10 @@ class Job:
         return self.request.prompt_len
 
     @property
+    def priority(self) -> int:
+        return self.request.priority
+
+    @property
     def prefill_left(self) -> int:
         """Tokens whose KV is still to be computed before the next token can be generated."""
         assert self.table is not None

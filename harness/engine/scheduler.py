@@ -55,7 +55,7 @@ class Scheduler:
         self._fine = fine
         self._on_accept = on_accept
         self._on_end = on_end
-        self._admission = Admission(cache, self._step, self._reserved_pages)
+        self._admission = Admission(cache, self._step)
         self._aborts: list[Job] = []
         self._attempts = 0
         self._one_by_one = False  # in the fine grain, after an admission found no room
@@ -164,7 +164,7 @@ class Scheduler:
             self._wake.fire()
 
     async def _attempt(self, job: Job) -> Verdict:
-        verdict = await self._admission.admit(job)
+        verdict = await self._admission.admit(job, lambda: self._reserved_pages(job))
         del self.roster.admitting[job.number]
         if verdict is not Verdict.ADMITTED and job.abort_asked:
             self._end(job, JobStatus.ABORTED)
@@ -180,6 +180,9 @@ class Scheduler:
         assert job.table is not None
         if job.matched_s < 0:
             job.matched_s = self._kernel.now
+        if not job.chunks:
+            job.device_tokens = job.table.device_tokens
+            job.host_tokens = job.table.host_tokens
         if job.table.waits:
             self.roster.to_loading(job)
         else:
