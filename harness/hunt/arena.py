@@ -1,0 +1,348 @@
+"""A small world for a search: requests as tasks over one cache, with everything else that moves.
+
+    setup    serves prompts and makes room, alone, before anything else begins
+    R<n>     a request: its admission step by step, then chunks, answer, end
+    A<n>     the client of request n goes away
+    P<n>     something wants device room
+    h2d d2h  the copy streams; under a search a copy runs, or fails, whenever it likes
+    ack      the scheduler takes note of what has landed
+
+With the scheduler grain an admission is one segment, as on a single scheduler thread; with the fine
+grain each of its steps is. Invariant: the scenario and the choices decide everything.
+"""
+
+from array import array
+from collections.abc import Awaitable
+
+from cache.config import Tier
+from cache.contract import Demand
+from cache.keys import Key, pages_of
+from cache.table import PageTable
+from cache.transfers import CopyState
+from cache.unified import UnifiedCache
+from harness.engine.admission import Admission, Verdict
+from harness.engine.marks import Marks
+from harness.explore.kernel import FINISHED, Kernel, Point, Signal
+from harness.explore.outcome import Scenario
+from harness.hunt.scenario import Request, requests_of
+
+TREE = ("tree",)
+STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
+
+
+class Seeker:
+    """A request of the arena, as an applicant for admission."""
+
+    def __init__(self, request: Request, page_size: int) -> None:
+        self.request = request
+        self.name = f"R{request.id}"
+        self.namespace = "other" if request.namespace else ""
+        self.key = prompt_key(request, page_size, self.namespace)
+        self.table: PageTable | None = None
+        self.leaving = False
+        self.admitted = False
+        self.done = False
+        self.answered = 0
+
+    @property
+    def priority(self) -> int:
+        return self.request.priority
+
+
+class Arena:
+    """Built for one run of one scenario around a cache that is ready to be tortured."""
+
+    def __init__(self, scenario: Scenario, cache: UnifiedCache, marks: Marks) -> None:
+        self.kernel = Kernel()
+        self.cache = cache
+        self._marks = marks
+        self._scenario = scenario
+        self._fine = scenario["grain"] == "fine"
+        self._outcomes = 2 if scenario["copies_fail"] else 1
+        self._size = cache.config.page_size
+        self._admission = Admission(cache, self._step)
+        self._issued = {tier: Signal(f"{STREAMS[tier]}.queue") for tier in Tier}
+        self._landed = Signal("copies.landed")
+        self._changed = Signal("cache.changed")
+        self.seekers = [Seeker(r, self._size) for r in requests_of(scenario)]
+
+    def start(self) -> None:
+        self.kernel.spawn("setup", self._setup())
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    async def _setup(self) -> None:
+        """Serve and evict until the tree looks as the scenario wants it; then let go."""
+        for item in self._scenario["setup"]:
+            await self.kernel.point("setup.serve" if item["serve"] else "setup.room", TREE)
+            if item["serve"]:
+                self._serve(item["group"], item["pages"])
+            else:
+                self.cache.make_room(self._demand(item["full"], item["swa"]))
+            self._drain()
+        spawn = self.kernel.spawn
+        if self.cache.config.hierarchical:
+            for tier in (Tier.HOST, Tier.DEVICE):
+                spawn(STREAMS[tier], self._stream(tier), daemon=True)
+            spawn("ack", self._acknowledge(), daemon=True)
+        for seeker in self.seekers:
+            spawn(seeker.name, self._live(seeker))
+            if seeker.request.abort:
+                spawn(f"A{seeker.request.id}", self._leave(seeker))
+        for item in self._scenario["pressure"]:
+            spawn(f"P{item['id']}", self._press(item["full"], item["swa"]))
+
+    async def _live(self, seeker: Seeker) -> None:
+        """A request from its arrival to its end, whatever comes between."""
+        await self.kernel.point("request.arrive", TREE)
+        while not seeker.done:
+            if not await self._admit(seeker):
+                break
+            if await self._wait_for_loads(seeker) and await self._prefill(seeker):
+                await self._answer(seeker)
+        seeker.done = True
+        self._kick()
+
+    async def _leave(self, seeker: Seeker) -> None:
+        await self.kernel.point("client.abort", TREE)
+        if not seeker.done:
+            seeker.leaving = True
+            loading = seeker.table is not None and any(c.in_flight for c in seeker.table.waits)
+            queued = seeker.table is None
+            self._marks.hit(
+                "abort_while_queued"
+                if queued
+                else "abort_while_loading"
+                if loading
+                else "abort_while_running"
+            )
+            self._changed.fire()
+
+    async def _press(self, full: int, swa: int) -> None:
+        await self.kernel.point("pressure", TREE)
+        self.cache.make_room(self._demand(full, swa))
+        self._kick()
+
+    async def _stream(self, tier: Tier) -> None:
+        transfers = self.cache.transfers
+        while True:
+            if transfers.next_to_run(tier) is None:
+                await self.kernel.wait(self._issued[tier], "copy.idle")
+                continue
+            await self.kernel.point("copy.run", TREE)
+            copy = transfers.next_to_run(tier)
+            assert copy is not None, "only this stream runs copies of its direction"
+            if self.kernel.draw("copy.fail", self._outcomes):
+                transfers.break_off(copy)
+            else:
+                transfers.run(copy)
+            self._landed.fire()
+
+    async def _acknowledge(self) -> None:
+        transfers = self.cache.transfers
+        while True:
+            ready = [t for t in Tier if transfers.next_to_acknowledge(t) is not None]
+            if not ready:
+                await self.kernel.wait(self._landed, "ack.idle")
+                continue
+            await self.kernel.point("copy.acknowledge", TREE)
+            ready = [t for t in Tier if transfers.next_to_acknowledge(t) is not None]
+            tier = ready[self.kernel.draw("ack.direction", len(ready))]
+            copy = transfers.next_to_acknowledge(tier)
+            assert copy is not None
+            self.cache.acknowledge(copy)
+            self._kick()
+
+    # -- a request's life ----------------------------------------------------------------------
+
+    async def _admit(self, seeker: Seeker) -> bool:
+        """Until it is admitted or its client has left."""
+        while not seeker.leaving:
+            await self.kernel.point("admit", TREE)
+            if seeker.leaving:
+                break
+            verdict = await self._admission.admit(seeker, lambda: self._answer_pages(seeker))
+            self._kick()
+            if verdict is Verdict.ADMITTED:
+                seeker.admitted = True
+                return True
+            if verdict is Verdict.NO_ROOM and not self._anything_else_moves(seeker):
+                break  # its prompt can never be had
+            if verdict is Verdict.NO_ROOM:
+                await self.kernel.wait(self._changed, "admit.queue")
+        if seeker.table is not None:
+            self._end(seeker)
+        return False
+
+    async def _wait_for_loads(self, seeker: Seeker) -> bool:
+        """False when a load-back failed and it has to be admitted again."""
+        table = seeker.table
+        assert table is not None
+        while any(copy.in_flight for copy in table.waits) and not seeker.leaving:
+            await self.kernel.wait(self._changed, "load.wait")
+        if any(copy.state is CopyState.FAILED for copy in table.waits) and not seeker.leaving:
+            await self.kernel.point("load.failed", TREE)
+            self._give_up(seeker)
+            return False
+        return True
+
+    async def _prefill(self, seeker: Seeker) -> bool:
+        """Chunk by chunk. False when it had to give its pages up."""
+        while True:
+            table, key = seeker.table, seeker.key
+            assert table is not None
+            if seeker.leaving:
+                await self.kernel.point("request.abort", TREE)
+                self._end(seeker)
+                return False
+            if table.written == key.tokens:
+                return True
+            stop = min(key.tokens, table.written + seeker.request.chunk * self._size)
+            if not await self._extend(seeker, stop):
+                return False
+            await self.kernel.point("forward", TREE)
+            start = table.written
+            self.cache.read(table, start)
+            self.cache.write(table, key.prints(), stop)
+            if stop < key.tokens or start // self._size < stop // self._size:
+                self.cache.commit(table, key)
+            self.cache.slide(table, stop)
+            self._kick()
+
+    async def _answer(self, seeker: Seeker) -> None:
+        """Token by token."""
+        table = seeker.table
+        assert table is not None
+        while seeker.answered < seeker.request.answer - 1 and not seeker.leaving:
+            seeker.key = seeker.key.extended(_token(900_000 + seeker.request.id))
+            seeker.answered += 1
+            if not await self._extend(seeker, seeker.key.tokens):
+                return
+            await self.kernel.point("decode", TREE)
+            self.cache.read(table, table.written)
+            self.cache.write(table, seeker.key.prints(), seeker.key.tokens)
+            self.cache.slide(table, table.written)
+            self._kick()
+        await self.kernel.point("request.finish", TREE)
+        self._end(seeker)
+
+    async def _extend(self, seeker: Seeker, tokens: int) -> bool:
+        """Pages for `tokens`, waiting for room that others will bring. False when it has given up
+        its own pages instead, to try again later or never."""
+        table = seeker.table
+        assert table is not None
+        while not seeker.leaving:
+            room = self.cache.extend(table, tokens)
+            self._kick()
+            if room.enough:
+                return True
+            if len(self.cache.transfers):
+                await self.kernel.wait(self._changed, "extend.wait")
+                continue
+            await self.kernel.point("request.retract", TREE)
+            alone = not self._anything_else_moves(seeker)
+            self._give_up(seeker)
+            seeker.done = alone  # nobody will ever bring the room that it needs
+            return False
+        await self.kernel.point("request.abort", TREE)
+        self._end(seeker)
+        return False
+
+    def _give_up(self, seeker: Seeker) -> None:
+        """Pages and lock go back; what was computed stays cached."""
+        table = seeker.table
+        assert table is not None
+        failed = any(copy.state is CopyState.FAILED for copy in table.waits)
+        if failed or table.written <= table.hit_tokens:
+            self.cache.abort(table)
+        else:
+            self.cache.finish(table, seeker.key)
+            self._marks.hit("retraction")
+        seeker.table, seeker.admitted = None, False
+        self._kick()
+
+    def _end(self, seeker: Seeker) -> None:
+        table = seeker.table
+        assert table is not None
+        if seeker.leaving and table.written <= table.hit_tokens:
+            self.cache.abort(table)
+        else:
+            self.cache.finish(table, seeker.key)
+        seeker.table, seeker.done = None, True
+        self._kick()
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    def _step(self, name: str, obj: object) -> Awaitable[None]:
+        if self._fine:
+            return self.kernel.point(name, TREE)
+        kernel = self.kernel
+        if kernel.on_step is not None and kernel.current is not None:
+            kernel.on_step(kernel.current, Point(name, TREE))
+        return FINISHED
+
+    def _kick(self) -> None:
+        """Whoever waits for copies to be issued, or for the cache to change, looks again."""
+        for tier in Tier:
+            if self.cache.transfers.queues[tier]:
+                self._issued[tier].fire()
+        self._changed.fire()
+
+    def _anything_else_moves(self, seeker: Seeker) -> bool:
+        """Whether somebody's progress could bring the room that `seeker` lacks."""
+        if len(self.cache.transfers):
+            return True
+        return any(other is not seeker and other.table is not None for other in self.seekers)
+
+    def _answer_pages(self, seeker: Seeker) -> int:
+        return pages_of(seeker.request.answer, self._size)
+
+    def _serve(self, group: int, pages: int) -> None:
+        """One prompt from admission to end with nothing else going on."""
+        request = Request(90 + group, group, pages, 1, 1, pages + 1, 0, False, False)
+        key = prompt_key(request, self._size, "")
+        match = self.cache.match(key)
+        admission = self.cache.lock(match, "setup.admission")
+        assert admission is not None
+        table = self.cache.settle(match, admission, "setup")
+        self.cache.unlock(admission)
+        whole = pages * self._size
+        if self.cache.extend(table, whole).enough and not table.waits:
+            self.cache.write(table, key.prints(), max(whole, table.written))
+            self.cache.finish(table, key)
+        else:
+            self.cache.abort(table)
+
+    def _drain(self) -> None:
+        """Set-up's copies land at once."""
+        transfers = self.cache.transfers
+        while len(transfers):
+            for tier in Tier:
+                while (copy := transfers.next_to_run(tier)) is not None:
+                    transfers.run(copy)
+                while (copy := transfers.next_to_acknowledge(tier)) is not None:
+                    self.cache.acknowledge(copy)
+
+    def rest(self) -> None:
+        """What is still in flight lands."""
+        self._drain()
+
+    def _demand(self, full: int, swa: int) -> Demand:
+        """Beyond what is free: `full` and `swa` pages are to be evicted."""
+        free = [self.cache.pool(c, Tier.DEVICE).free_slots for c in self.cache.config.components]
+        wanted = [n + extra for n, extra in zip(free, (full, swa), strict=False)]
+        limits = [self.cache.config.pools(c).device for c in self.cache.config.components]
+        return Demand(*(min(n, limit) for n, limit in zip(wanted, limits, strict=True)))
+
+
+def prompt_key(request: Request, page_size: int, namespace: str) -> Key:
+    """`shared` pages of the group's prefix, `own` tokens of the request's, and one query token."""
+    first = 1_000 * (request.group + 1)
+    tokens = array("i", range(first, first + request.shared * page_size))
+    mine = 100_000 * (request.id + 1)
+    tokens.extend(range(mine, mine + request.own + 1))
+    return Key(tokens.tobytes(), page_size, namespace)
+
+
+def _token(value: int) -> bytes:
+    return array("i", [value]).tobytes()

@@ -1,0 +1,97 @@
+"""Runs one scenario under one order of events, with oracles watching, and judges it.
+
+Invariant: a verdict's class says which promise broke, never which numbers it broke with.
+"""
+
+from cache.contract import BrokenInvariant
+from cache.unified import UnifiedCache
+from harness.engine.marks import Marks
+from harness.explore.kernel import Ended
+from harness.explore.marks import run_marks
+from harness.explore.outcome import Outcome, Scenario, Verdict
+from harness.explore.pickers import Chooser, Search
+from harness.explore.tape import Divergence
+from harness.faults import Fault
+from harness.hunt.arena import Arena
+from harness.hunt.scenario import config_of
+from harness.oracles import Violation, Watch, default_oracles, violation_of
+
+STEP_LIMIT = 2_000
+
+
+class ArenaRunner:
+    """A `Runner` over the reference cache, with a fault put into it or not."""
+
+    def __init__(self, fault: Fault | None = None, *, without: tuple[str, ...] = ()) -> None:
+        self._fault = fault
+        self._without = without
+
+    def run(self, scenario: Scenario, chooser: Chooser) -> Outcome:
+        """Build, torture, judge. Deterministic in the scenario and the choices."""
+        found: list[Violation] = []
+        config = config_of(scenario)
+        marks = Marks(config)
+        watch = Watch(
+            default_oracles("every", without=self._without),
+            listeners=[marks],
+            on_violation=found.append,
+        )
+        cache = UnifiedCache(config, watch)
+        watch.attach(cache)
+        if self._fault is not None:
+            self._fault.apply(cache)
+        arena = Arena(scenario, cache, marks)
+        kernel = arena.kernel
+        steps = 0
+
+        def on_step(task: object, point: object) -> None:
+            nonlocal steps
+            steps += 1
+            watch.step = steps
+
+        def after_step(task: object, point: object) -> None:
+            if found:
+                kernel.stop()
+
+        kernel.on_step, kernel.after_step = on_step, after_step
+        arena.start()
+        search = Search(chooser)
+        ended = kernel.run(search, step_limit=STEP_LIMIT)
+        if isinstance(ended.error, Divergence):
+            raise ended.error
+        if not found:
+            self._judge(ended, arena, watch, found, steps)
+        tape = search.tape
+        return Outcome(
+            verdict=_verdict(found[0]) if found else None,
+            ended=ended,
+            tape=tape,
+            marks=run_marks(tape.order, tape.points, _reached(marks)),
+        )
+
+    def _judge(
+        self, ended: Ended, arena: Arena, watch: Watch, found: list[Violation], steps: int
+    ) -> None:
+        """The run is over and no oracle spoke: did it end well, and is all at rest?"""
+        if ended.reason in ("deadlock", "step_limit"):
+            waiting = ", ".join(f"{w.task} at {w.point.name}" for w in ended.waiting)
+            found.append(Violation("P1", ended.reason, "every request ends", waiting, steps, 0.0))
+        elif ended.error is not None:
+            found.append(violation_of(ended.error, steps, 0.0))
+        elif ended.reason == "finished":
+            try:
+                arena.rest()
+                watch.at_rest()
+            except (BrokenInvariant, AssertionError) as error:
+                found.append(violation_of(error, steps, 0.0))
+
+
+def _verdict(violation: Violation) -> Verdict:
+    message = f"expected {violation.expected}, saw {violation.seen}"
+    return Verdict(violation.oracle, violation.kind, message)
+
+
+def _reached(marks: Marks) -> dict[str, int]:
+    return {mark: count for mark, count in marks.counts.items() if count}
+
+

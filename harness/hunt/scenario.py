@@ -1,0 +1,118 @@
+"""What a small world is made of, as plain data.
+
+Invariant: a scenario is valid whatever its knobs say: sizes are made to fit when it is built, so
+that shrinking one knob never makes another one wrong.
+"""
+
+from typing import Any, NamedTuple
+
+from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
+from harness.explore.outcome import Scenario
+from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
+
+GROUPS = 3
+
+# A set-up item: serve a prompt and let its copies land, or make room on the device.
+_SETUP: dict[str, Knob] = {
+    "serve": Feature(0.7),
+    "group": Number(0, GROUPS - 1),
+    "pages": Number(1, 7),
+    "full": Number(0, 6),
+    "swa": Number(0, 6),
+}
+_REQUEST: dict[str, Knob] = {
+    "group": Number(0, GROUPS - 1),
+    "shared": Number(0, 8),  # pages of the group's prefix
+    "own": Number(0, 3),  # tokens of its own behind them
+    "answer": Number(1, 6),  # tokens
+    "chunk": Number(1, 5),  # pages of one prefill chunk
+    "priority": Number(0, 2),
+    "namespace": Feature(0.1),
+    "abort": Feature(0.2),
+}
+_PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
+
+
+def swarm(grain: str) -> Swarm:
+    """Every schedule its own sizes, policies, mix and switches."""
+    return Swarm(
+        knobs={
+            "page_size": Options((1, 2, 4)),
+            "device": Number(6, 24),
+            "windowed": Feature(0.7),
+            "window": Number(1, 9),
+            "swa": Number(0, 16),
+            "ratio": Options((0.5, 1.0, 2.0, 0.25, 0.0)),
+            "policy": Options(tuple(str(p) for p in WritePolicy)),
+            "device_order": Options(tuple(str(o) for o in EvictionOrder)),
+            "host_order": Options(tuple(str(o) for o in EvictionOrder)),
+            "threshold": Options((0, 0, 2)),
+            "copies_fail": Feature(0.3),
+            "setup": Many(_SETUP, 0, 5),
+            "requests": Many(_REQUEST, 1, 4),
+            "pressure": Many(_PRESSURE, 0, 2),
+        },
+        fixed={"grain": grain},
+    )
+
+
+class Request(NamedTuple):
+    id: int
+    group: int
+    shared: int
+    own: int
+    answer: int
+    chunk: int
+    priority: int
+    namespace: bool
+    abort: bool
+
+
+def config_of(scenario: Scenario) -> CacheConfig:
+    """The cache of a scenario. A window never needs more SWA slots than there are."""
+    page, device, ratio = scenario["page_size"], scenario["device"], scenario["ratio"]
+    window = scenario["window"] if scenario["windowed"] else 0
+    swa = max(scenario["swa"], -(-window // page) + 3)
+    return CacheConfig(
+        page_size=page,
+        full=PoolPages(device, _host(device, ratio)),
+        swa=PoolPages(swa, _host(swa, ratio)) if window else None,
+        window=window,
+        write_policy=WritePolicy(scenario["policy"]),
+        device_eviction=EvictionOrder(scenario["device_order"]),
+        host_eviction=EvictionOrder(scenario["host_order"]),
+        load_back_threshold=scenario["threshold"] * page,
+    )
+
+
+def requests_of(scenario: Scenario) -> list[Request]:
+    return [Request(**item) for item in scenario["requests"]]
+
+
+def complete(scenario: dict[str, Any]) -> Scenario:
+    """A scenario written by hand, with the simplest value for whatever it leaves out."""
+    grain = scenario.get("grain", "scheduler")
+    simplest: dict[str, Any] = {}
+    for name, knob in swarm(grain).knobs.items():
+        match knob:
+            case Number(low, _):
+                simplest[name] = low
+            case Options(values):
+                simplest[name] = values[0]
+            case Feature():
+                simplest[name] = False
+            case _:
+                simplest[name] = []
+    full = {"grain": grain, **simplest, **scenario}
+    for name, item in (("setup", _SETUP), ("requests", _REQUEST), ("pressure", _PRESSURE)):
+        rows = full[name]
+        full[name] = [{"id": i, **_simplest_item(item), **row} for i, row in enumerate(rows)]
+    return full
+
+
+def _simplest_item(item: dict[str, Knob]) -> dict[str, Any]:
+    return {name: knob.low if isinstance(knob, Number) else False for name, knob in item.items()}
+
+
+def _host(device: int, ratio: float) -> int:
+    return max(1, int(device * ratio)) if ratio else 0
