@@ -157,6 +157,28 @@ class Flaky(Model):
         return judge
 
 
+class Orders(Model):
+    """Every task signs a list in two steps; every order but that of the names is a failure."""
+
+    def build(self, kernel: Kernel, scenario: Scenario, sometimes: dict[str, int]) -> Judge:
+        signed = list[str]()
+
+        async def sign(name: str) -> None:
+            await kernel.point("think")
+            await kernel.point("sign", ("list", 0))
+            signed.append(name)
+
+        for name in scenario["names"]:
+            kernel.spawn(name, sign(name))
+        kernel.state_key = lambda: tuple(signed)
+
+        def judge(ended: Ended) -> Verdict | None:
+            order = "".join(signed)
+            return Verdict("order", order, order) if order != scenario["names"] else None
+
+        return judge
+
+
 class Node:
     """A node with a host copy; without a slot it is a tombstone."""
 

@@ -7,13 +7,14 @@ import pytest
 
 from harness.explore.campaign import Campaign, Report, default_portfolio
 from harness.explore.guided import Directed
+from harness.explore.kernel import Kernel
 from harness.explore.marks import certify
 from harness.explore.outcome import Outcome, Scenario
 from harness.explore.pickers import Chooser
 from harness.explore.prng import derive
 from harness.explore.strategies import Portfolio, Uniform
 from harness.explore.tape import LenientReplay
-from tests.harness.explore.models import LostUpdate, Model, Tombstone, tombstone_swarm
+from tests.harness.explore.models import Judge, LostUpdate, Model, Tombstone, tombstone_swarm
 
 
 def campaign(seed: int, *, fault: bool = True, oracle: str = "ledger") -> Campaign:
@@ -99,6 +100,22 @@ class Shifty(Model):
         return LostUpdate().run({"tasks": 1, "idle": 1 + self._runs % 2}, chooser)
 
 
+class Drifting(Model):
+    """Takes the same steps each time, to another object."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+
+    def build(self, kernel: Kernel, scenario: Scenario, sometimes: dict[str, int]) -> Judge:
+        self._runs += 1
+
+        async def touch() -> None:
+            await kernel.point("touch", ("node", self._runs))
+
+        kernel.spawn("A", touch())
+        return lambda ended: None
+
+
 class Fixed:
     """Always the same scenario."""
 
@@ -106,12 +123,15 @@ class Fixed:
         return {}
 
 
-def test_a_harness_that_does_not_repeat_is_caught() -> None:
-    work = Campaign(runner=Shifty(), scenarios=Fixed(), strategy=Uniform(), seed=1)
+@pytest.mark.parametrize(
+    ("model", "problem"), [(Shifty, "replay diverged at step"), (Drifting, "digest ")]
+)
+def test_a_harness_that_does_not_repeat_is_caught(model: type[Model], problem: str) -> None:
+    work = Campaign(runner=model(), scenarios=Fixed(), strategy=Uniform(), seed=1)
     report = work.run(elapsed=lambda: 0.0, budget_s=1.0, schedule_limit=1000)
     assert report.schedules < 1000
     (caught,) = report.unrepeatable
-    assert "replay diverged at step" in caught.problem
+    assert caught.problem.startswith(problem)
     assert caught.schedule == report.schedules
 
 

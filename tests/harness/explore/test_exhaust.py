@@ -8,13 +8,21 @@ from harness.explore.exhaust import Bounds, exhaust
 from harness.explore.kernel import Kernel
 from harness.explore.outcome import Outcome, Scenario
 from harness.explore.pickers import Chooser
-from tests.harness.explore.models import Deadlock, Flaky, Judge, Livelock, LostUpdate, Tombstone
+from tests.harness.explore.models import (
+    Deadlock,
+    Flaky,
+    Judge,
+    Livelock,
+    LostUpdate,
+    Orders,
+    Tombstone,
+)
 
 
 class Unhashed:
     """A model without its state key: plain search."""
 
-    def __init__(self, model: Tombstone | LostUpdate | Deadlock) -> None:
+    def __init__(self, model: Tombstone | LostUpdate | Deadlock | Orders) -> None:
         self._model = model
 
     def run(self, scenario: Scenario, chooser: Chooser) -> Outcome:
@@ -32,14 +40,14 @@ class Unhashed:
             self._model.build = build  # type: ignore[method-assign]
 
 
-SMALL: list[tuple[type[Tombstone | LostUpdate | Deadlock], Scenario]] = [
+SMALL: list[tuple[type[Tombstone | LostUpdate | Deadlock | Orders], Scenario]] = [
     (LostUpdate, {"tasks": 2}),
     (LostUpdate, {"tasks": 3}),
     (LostUpdate, {"tasks": 2, "idle": 1}),
     (Deadlock, {"ordered": True}),
     (Deadlock, {"ordered": False}),
 ]
-RACES: list[tuple[type[Tombstone | LostUpdate | Deadlock], Scenario]] = [
+RACES: list[tuple[type[Tombstone | LostUpdate | Deadlock | Orders], Scenario]] = [
     (
         Tombstone,
         {
@@ -69,7 +77,7 @@ def test_plain_search_runs_every_interleaving_once() -> None:
 
 @pytest.mark.parametrize(("model", "scenario"), [*SMALL, *RACES])
 def test_a_reduced_search_finds_what_the_plain_one_finds(
-    model: type[Tombstone | LostUpdate | Deadlock], scenario: Scenario
+    model: type[Tombstone | LostUpdate | Deadlock | Orders], scenario: Scenario
 ) -> None:
     plain_ends, reduced_ends = set[str](), set[str]()
 
@@ -89,6 +97,31 @@ def test_a_reduced_search_finds_what_the_plain_one_finds(
     assert reduced.states > 0
     assert plain_ends - {"pass"} == reduced_ends - {"pass"}
     assert reduced.schedules < plain.schedules or plain.schedules <= 10
+
+
+def test_states_differ_when_the_scenario_says_so() -> None:
+    result = exhaust(lambda c: Orders().run({"names": "abc"}, c))
+    assert result.complete
+    assert len(result.found) == 5  # all orders of three names but the first
+    assert result.schedules < 90  # 6! / (2! 2! 2!)
+
+
+@pytest.mark.parametrize("preemptions", range(5))
+@pytest.mark.parametrize(
+    ("model", "scenario"), [(Orders, {"names": "abcd"}), (LostUpdate, {"tasks": 4}), RACES[4]]
+)
+def test_a_reduced_search_within_a_bound_finds_what_the_plain_one_finds(
+    model: type[Tombstone | LostUpdate | Deadlock | Orders], scenario: Scenario, preemptions: int
+) -> None:
+    bounds = Bounds(preemptions=preemptions)
+    plain, reduced = (
+        exhaust(lambda c, world=world: world.run(scenario, c), bounds=bounds)  # type: ignore[misc]
+        for world in (Unhashed(model()), model())
+    )
+    assert plain.complete
+    assert reduced.complete
+    kinds = [{o.verdict.kind for o in found if o.verdict} for found in (plain.found, reduced.found)]
+    assert kinds[0] == kinds[1]
 
 
 @pytest.mark.parametrize("oracle", ["ledger", "symptom"])

@@ -301,6 +301,53 @@ def test_a_cancelled_task_unwinds_at_its_point(kind: str, where: str) -> None:
     assert not kernel.cancel(task)
 
 
+def test_a_pause_that_was_cancelled_wakes_nobody_later() -> None:
+    kernel, times = Kernel(), list[float]()
+
+    async def victim() -> None:
+        try:
+            await kernel.pause(5.0, "long")
+        except Cancelled:
+            await kernel.pause(10.0, "clean")
+            times.append(kernel.now)
+
+    task = kernel.spawn("victim", victim())
+
+    async def killer() -> None:
+        await kernel.pause(1.0, "kill")
+        kernel.cancel(task)
+
+    kernel.spawn("killer", killer())
+    assert kernel.run(VirtualClock(), step_limit=50).reason == "finished"
+    assert times == [11.0]
+
+
+def test_a_task_that_was_passed_over_at_a_point_is_ready_before_those_that_pause() -> None:
+    kernel, script = Kernel(), [0, 1, 0, 0, 0, 0]
+
+    class Script(Zeros):
+        def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
+            return script.pop(0)
+
+    async def late() -> None:
+        await kernel.pause(5.0, "late.pause")
+        await kernel.point("late.point")
+
+    async def ready() -> None:
+        await kernel.pause(5.0, "ready.pause")
+        await kernel.pause(9.0, "ready.pause")
+
+    async def soon() -> None:
+        await kernel.pause(6.0, "soon.pause")
+
+    for name, coro in (("late", late()), ("ready", ready()), ("soon", soon())):
+        kernel.spawn(name, coro)
+    search = Search(Script())
+    assert kernel.run(search, step_limit=50).reason == "finished"
+    # "late" goes on first, is passed over for "ready", and is ready when that pauses.
+    assert search.tape.order == ["late", "ready", "late", "soon", "ready"]
+
+
 def test_a_cancelled_step_is_announced_as_such() -> None:
     kernel = Kernel()
 

@@ -9,7 +9,14 @@ from harness.explore.prng import derive
 from harness.explore.shrink import nearest_pass, replays_exactly, shrink
 from harness.explore.strategies import Uniform
 from harness.explore.tape import LenientReplay
-from tests.harness.explore.models import Flaky, LostUpdate, Model, Tombstone, tombstone_swarm
+from tests.harness.explore.models import (
+    Flaky,
+    LostUpdate,
+    Model,
+    Orders,
+    Tombstone,
+    tombstone_swarm,
+)
 
 
 def first_failures(model: Model, scenarios: list[Scenario]) -> list[tuple[Scenario, Outcome]]:
@@ -73,6 +80,24 @@ def test_symptoms_shrink_to_at_most_ten_steps_of_three_tasks() -> None:
         assert shrunk.outcome.verdict is not None
         assert outcome.verdict is not None
         assert shrunk.outcome.verdict.kind == outcome.verdict.kind
+
+
+def test_shrinking_never_turns_into_another_failure() -> None:
+    for scenario, outcome in first_failures(Orders(), [{"names": "abcd"}] * 40):
+        shrunk = shrink(Orders(), scenario, outcome)
+        assert shrunk.outcome.verdict == outcome.verdict
+
+
+def test_the_passing_neighbour_was_really_run_in_that_order() -> None:
+    swarm = tombstone_swarm(fault=True, oracle="symptom")
+    for scenario, outcome in first_failures(Tombstone(), [swarm.draw(s) for s in range(200)])[:10]:
+        neighbour = nearest_pass(Tombstone(), scenario, outcome)
+        if neighbour is not None:
+            earlier, later = neighbour.earlier - 1, neighbour.later - 1
+            before, after = outcome.tape.order, neighbour.tape.order
+            assert after[:earlier] == before[:earlier]
+            assert after[earlier] == before[later]
+            assert sorted(after[: later + 1]) == sorted(before[: later + 1])
 
 
 def test_idle_tasks_are_not_part_of_the_story() -> None:
