@@ -6,6 +6,7 @@ fingerprint chains the fingerprint of the page before it: equal fingerprints mea
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from operator import itemgetter
 
 TOKEN_BYTES = 4
 UNWRITTEN = 0  # no fingerprint is ever 0
@@ -88,4 +89,6 @@ def pages_of(tokens: int, page_size: int) -> int:
 
 def gather(values: Sequence[int], slots: list[int]) -> list[int]:
     """values[slot] for every slot, without a Python-level loop."""
-    return list(map(values.__getitem__, slots))
+    if len(slots) < 2:  # for which an itemgetter gives no tuple
+        return [values[slot] for slot in slots]
+    return list(itemgetter(*slots)(values))

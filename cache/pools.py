@@ -6,6 +6,7 @@ Invariant (O1, O2): the free list holds exactly the slots whose owner is FREE, e
 from enum import IntEnum
 
 from cache.contract import BrokenInvariant
+from cache.keys import gather
 from cache.observer import Observer
 from cache.stores import Store
 
@@ -85,8 +86,7 @@ class SlotPool:
 
     def _require(self, slots: list[int], owner: Owner, action: str) -> None:
         """Each of `slots` is `owner`'s, and none is listed twice."""
-        owners = bytes(map(self._owner.__getitem__, slots))
-        if owners.count(int(owner)) != len(slots):
+        if gather(self._owner, slots).count(int(owner)) != len(slots):
             bad = next(s for s in slots if self._owner[s] != owner)
             raise BrokenInvariant(
                 "O1",
@@ -124,7 +124,7 @@ class SlotMap:
         return [slot for slot in swa if slot != self.ABSENT]
 
     def lookup(self, full: list[int]) -> list[int]:
-        return list(map(self._swa.__getitem__, full))
+        return gather(self._swa, full)
 
     def entries(self) -> list[int]:
         """A copy of the table, indexed by FULL slot, for audits."""
