@@ -171,6 +171,15 @@ def test_bounds_grow_to_the_whole_search() -> None:
     assert str(Bounds(preemptions=2, faults=1)) == "at most 2 preemptions, 1 faults"
 
 
+def test_a_visit_with_less_to_spend_does_not_stand_for_one_with_more() -> None:
+    earlier = Bounds(preemptions=1, deviations=4, faults=2)
+    assert earlier.covers(earlier)
+    assert earlier.covers(Bounds(preemptions=0, deviations=4, faults=1))
+    assert not earlier.covers(earlier._replace(preemptions=2))
+    assert not earlier.covers(earlier._replace(deviations=5))
+    assert not earlier.covers(earlier._replace(faults=3))
+
+
 def test_a_sweep_of_single_faults_tries_every_fault_alone() -> None:
     bounds = Bounds(deviations=0, faults=1)
     outcomes: list[Outcome] = []

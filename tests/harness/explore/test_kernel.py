@@ -323,7 +323,7 @@ def test_a_pause_that_was_cancelled_wakes_nobody_later() -> None:
 
 
 def test_a_task_that_was_passed_over_at_a_point_is_ready_before_those_that_pause() -> None:
-    kernel, script = Kernel(), [0, 1, 0, 0, 0, 0]
+    kernel, script = Kernel(), [1, 1, 0, 0, 0, 0]
 
     class Script(Zeros):
         def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
@@ -338,13 +338,14 @@ def test_a_task_that_was_passed_over_at_a_point_is_ready_before_those_that_pause
         await kernel.pause(9.0, "ready.pause")
 
     async def soon() -> None:
-        await kernel.pause(6.0, "soon.pause")
+        await kernel.pause(4.0, "soon.pause")
 
     for name, coro in (("late", late()), ("ready", ready()), ("soon", soon())):
         kernel.spawn(name, coro)
     search = Search(Script())
     assert kernel.run(search, step_limit=50).reason == "finished"
-    # "late" goes on first, is passed over for "ready", and is ready when that pauses.
+    # "late" is chosen first, then passed over for "ready"; when that pauses, "late" is ready, and
+    # comes before "soon" although its own pause was the longer one.
     assert search.tape.order == ["late", "ready", "late", "soon", "ready"]
 
 
