@@ -1,7 +1,8 @@
 """The decoding batch, kept so that a step costs what changes and not what is there.
 
 Every job's next event (its page is full, its answer is complete) has a tick; between events a step
-only counts. Invariant: `context_tokens` is the sum of the jobs' written tokens.
+only counts. Invariant: `context_tokens` is the sum of the jobs' written tokens,
+`answer_tokens_left` that of the tokens that they have still to generate.
 """
 
 from heapq import heappop, heappush
@@ -14,6 +15,7 @@ class Decoder:
         self.jobs: dict[int, Job] = {}  # by number
         self.tick = 0
         self.context_tokens = 0
+        self.answer_tokens_left = 0
         self._due: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -28,18 +30,21 @@ class Decoder:
         job.joined_generated = job.generated
         self.jobs[job.number] = job
         self.context_tokens += job.joined_written
+        self.answer_tokens_left += job.output_len - job.generated
         self.schedule(job)
 
     def leave(self, job: Job) -> None:
         """Take `job` out, its counters brought up to date."""
         self.context_tokens -= self.written(job)
         job.generated = self.generated(job)
+        self.answer_tokens_left -= job.output_len - job.generated
         del self.jobs[job.number]
 
     def step(self) -> list[Job]:
         """One token for every job; those with an event now, in order of arrival."""
         self.tick += 1
         self.context_tokens += len(self.jobs)
+        self.answer_tokens_left -= len(self.jobs)
         due: list[Job] = []
         while self._due and self._due[0][0] <= self.tick:
             tick, number = heappop(self._due)

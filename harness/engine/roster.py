@@ -79,10 +79,8 @@ class Roster:
             assert job.table is not None
             pages += pages_of(job.key.tokens + 1, size) - len(job.table.full)
             pages += int(job.output_len * answer_share) // size
-        left = sum(job.output_len - job.generated for job in self.stalled.values())
-        tick = self.decoder.tick
-        for job in self.decoder.jobs.values():
-            left += job.output_len - job.joined_generated + job.joined - tick
+        left = self.decoder.answer_tokens_left
+        left += sum(job.output_len - job.generated for job in self.stalled.values())
         return pages + int(left * answer_share) // size
 
     def holders(self) -> Iterator[Job]:
