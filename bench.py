@@ -23,7 +23,7 @@ USER_ERRORS = (ConfigError, WorkloadError, UsageError, UserError)
     package_name="kvtorture", prog_name="kvtorture", message="%(prog)s %(version)s"
 )
 def cli() -> None:
-    """Torment the tiered KV cache of a language-model server: does it break, and what does it cost?"""
+    """Torment the tiered KV cache of a language-model server: does it break, what does it cost?"""
 
 
 @cli.command("soak")

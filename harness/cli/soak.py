@@ -22,7 +22,14 @@ from harness.report.page import build_report
 from harness.sglang_flags import Launch, parse_launch
 from harness.soak.blocks import count_blocks
 from harness.soak.live import LineScreen, PanelScreen, Screen, SilentScreen
-from harness.soak.plan import ServerPlan, TrafficPlan, plan_server, plan_traffic, read_trace
+from harness.soak.plan import (
+    ServerPlan,
+    TrafficPlan,
+    plan_server,
+    plan_traffic,
+    read_trace,
+    time_scale_of,
+)
 from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.verdict import EXIT_OF, Exit
@@ -140,6 +147,7 @@ def _manifest(
     )
     settings = {**asdict(serving), **asdict(traffic), **asdict(watching)}
     settings |= {"components": [c.name.lower() for c in config.components]}
+    settings["time_scale"] = time_scale_of(traffic)
     settings |= {"window": config.window, "clock": "virtual", "match_s": server.limits.match_s}
     if traffic.duration_s == inf:
         settings["duration_s"] = text_of(inf)
@@ -277,8 +285,8 @@ _OPTIONS = (
          help="Shape of --arrival gamma: 1 is Poisson, less is burstier."),
     _opt("--burst-size", default=_TRAFFIC.burst_size, show_default=True,
          help="Sessions at one instant, for --arrival burst."),
-    _opt("--time-scale", default=_TRAFFIC.time_scale, show_default=True,
-         help="Multiplies the trace's times: 2 is twice as slow."),
+    _opt("--time-scale", type=float, help="Multiplies the trace's times: 2 is twice as slow."
+         "  [default: 1; 2 for the bundled trace]"),
     _opt("--spread-bucket", is_flag=True,
          help="Spread requests of one instant over the gap to the next (seeded)."),
     _opt("--max-concurrency", type=int, help="Most requests open at once, as a client's limit."),

@@ -143,8 +143,8 @@ class Scheduler:
             if self._one_by_one and roster.admitting:
                 return
             job = roster.to_admitting()
-            if job.admitted_s < 0:
-                job.admitted_s = self._kernel.now
+            if job.matched_s < 0:
+                job.admitted_s = self._kernel.now  # attempts without room were queueing
             if self._fine:
                 self._attempts += 1
                 self._kernel.spawn(f"{job.name}#{self._attempts}", self._attempt_fine(job))

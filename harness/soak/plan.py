@@ -16,7 +16,7 @@ from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, MemLayout, load_hardware
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
-from harness.soak.settings import DEFAULT_TRACE, Serving, Traffic
+from harness.soak.settings import DEFAULT_TRACE, DEFAULT_TRACE_SCALE, Serving, Traffic
 from workloads.arrivals import Arrivals, Burst, Constant, Gamma, Poisson, reschedule
 from workloads.bundled import bundled_trace
 from workloads.errors import WorkloadError
@@ -98,8 +98,9 @@ def plan_traffic(traffic: Traffic) -> TrafficPlan:
         workload = read_trace(traffic)
     arrivals = _arrivals(traffic)
     words = "the times of the trace" if not traffic.workload else "the times of the workload"
-    if traffic.time_scale != 1.0:
-        words += f", times {traffic.time_scale:g}"
+    scale = time_scale_of(traffic)
+    if scale != 1.0:
+        words += f", times {scale:g}"
     if traffic.spread_bucket:
         words += ", spread inside their grid"
     if arrivals is not None:
@@ -112,6 +113,15 @@ def plan_traffic(traffic: Traffic) -> TrafficPlan:
     return TrafficPlan(workload, load, words)
 
 
+def time_scale_of(traffic: Traffic) -> float:
+    """What the trace's times are multiplied by; a workload's never are."""
+    if traffic.workload:
+        return 1.0
+    if traffic.time_scale is not None:
+        return traffic.time_scale
+    return DEFAULT_TRACE_SCALE if traffic.trace == DEFAULT_TRACE else 1.0
+
+
 def read_trace(traffic: Traffic) -> MooncakeTrace:
     """The trace file; the bundled one by its name. Raises `WorkloadError`."""
     path = Path(traffic.trace)
@@ -122,7 +132,7 @@ def read_trace(traffic: Traffic) -> MooncakeTrace:
     return read_mooncake(
         path,
         block_size=traffic.block_size,
-        time_scale=traffic.time_scale,
+        time_scale=time_scale_of(traffic),
         spread_seed=traffic.seed if traffic.spread_bucket else None,
         lenient=traffic.lenient,
     )

@@ -36,6 +36,7 @@ from workloads.footprint import IdealCache
 STEP_LIMIT = 10**12
 SAMPLE_S = 1.0
 RECENT = 512
+ADVICE = "send more requests, or lower --device-pages until the working set does not fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ class Soak:
         if missing:
             means = {m.mark: m.meaning for m in MEANINGS}
             never = ", ".join(f"{mark} ({means[mark]})" for mark in missing)
-            return Verdict.INCONCLUSIVE, f"never reached: {never}"
+            return Verdict.INCONCLUSIVE, f"never reached: {never}; {ADVICE}"
         return Verdict.PASS, f"{self._ended:,} requests, no violation, every required mark reached"
 
     def _required(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 Oracles = Literal["every", "sampled", "off"]
 DEFAULT_TRACE = "mooncake_conversation_1000.jsonl"
+DEFAULT_TRACE_SCALE = 2.0  # at its own speed it asks for twice what the default server can do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Traffic:
     request_rate: float | None = None  # requests/s
     burstiness: float = 1.0
     burst_size: int = 8
-    time_scale: float = 1.0
+    time_scale: float | None = None  # None: 1, or DEFAULT_TRACE_SCALE for the bundled trace
     spread_bucket: bool = False
     max_concurrency: int | None = None
     warmup_requests: int = 0
