@@ -107,15 +107,13 @@ class RadixTree:
         data, page_bytes = key.data, self.page_bytes
         offset, stop = node.end * TOKEN_BYTES, limit * TOKEN_BYTES
         assert stop % page_bytes == 0
-        while offset < stop:
-            child = node.children.get(self._first_page(node, key, offset))
-            if child is None:
-                break
+        child = node.children.get(self._first_page(node, key, offset))
+        while child is not None and offset < stop:
             edge = child.edge
             if offset + len(edge) <= stop and data.startswith(edge, offset):
                 offset += len(edge)
                 path.append(child)
-                node = child
+                child = child.children.get(data[offset : offset + page_bytes])
                 continue
             pages = common_pages(edge, data, offset, stop, page_bytes)
             path.append(self.split(child, pages))
