@@ -16,6 +16,7 @@ from cache.observer import Observer
 from cache.tree import Node
 
 NOT_HELD = -1
+COMPONENTS = tuple(Component)
 
 
 @dataclass(eq=False, slots=True)
@@ -62,13 +63,13 @@ class LockTable:
         A position inside a node is lowered to the node's start: after a split both halves are
         still covered."""
         assert anchor.attached, anchor
-        for component, position in enumerate(reach):
+        for component, position in zip(COMPONENTS, reach, strict=False):
             if position == NOT_HELD:
                 continue
             for node in segment(anchor, position):
                 reach[component] = node.start
                 for tier in tiers:
-                    self._count(node, tier, Component(component), +1)
+                    self._count(node, tier, component, +1)
         self._numbers += 1
         lock = Lock(self._numbers, anchor, reach, tiers, holder)
         self._live[lock.number] = lock
@@ -78,8 +79,8 @@ class LockTable:
     def release(self, lock: Lock) -> None:
         """Take a receipt back. It must be live and this table's own."""
         self._require_live(lock)
-        for component in range(len(lock.reach)):
-            self._uncount(lock, Component(component))
+        for component in COMPONENTS[: len(lock.reach)]:
+            self._uncount(lock, component)
         del self._live[lock.number]
         lock.live = False
         self._observer.unlocked(lock)
