@@ -44,6 +44,8 @@ class Residency:
         self.held_pages = dict.fromkeys(self.victims, 0)  # of nodes, ready or filling
         self.locked_pages = dict.fromkeys(self.victims, 0)  # of these, under some lock
         self.leaving: dict[int, Node] = {}
+        tiers = tuple(Tier) if config.hierarchical else (Tier.DEVICE,)
+        self._places = [(tier, component) for tier in tiers for component in self.components]
         self._observer = observer
         self._page_size = config.page_size
 
@@ -108,10 +110,11 @@ class Residency:
         if surplus > 0:
             self.tree.split(node, surplus)
 
-    def touch(self, node: Node, anchor: Node, now: int) -> None:
-        """A use of `anchor`'s prefix at logical time `now`, for one node of its path."""
-        for component in self.components:
-            if node.end > self.rules[component].needed_from(anchor.end):
+    def touch(self, node: Node, needed_from: list[int], now: int) -> None:
+        """A use at logical time `now`, for one node of the path that is used; `needed_from` tells
+        per component from which position the prefix needs it."""
+        for component, start in enumerate(needed_from):
+            if node.end > start:
                 node.used[component] = now
         self.review(node)
 
@@ -145,14 +148,13 @@ class Residency:
         if slots is not None:
             self.locked_pages[tier, component] += step * len(slots)
         self._review(node, tier, component)
-        if tier is Tier.DEVICE and component is Component.FULL:
+        if self.hierarchical and tier is Tier.DEVICE and component is Component.FULL:
             self._review(node, Tier.HOST, component)
 
     def review(self, node: Node) -> None:
         """List or unlist the node as a victim, everywhere."""
-        for tier in Tier:
-            for component in self.components:
-                self._review(node, tier, component)
+        for tier, component in self._places:
+            self._review(node, tier, component)
 
     def may_go(self, node: Node, tier: Tier, component: Component) -> bool:
         """Whether the node's component may be evicted from the tier now."""
@@ -211,7 +213,7 @@ class Residency:
             parent.kids[tier] += 1 if pages > 0 else -1
             if parent.parent is not None:
                 self._review(parent, tier, component)
-            if tier is Tier.DEVICE:
+            if self.hierarchical and tier is Tier.DEVICE:
                 self._review(node, Tier.HOST, component)
         self._review(node, tier, component)
 

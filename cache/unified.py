@@ -247,12 +247,12 @@ class UnifiedCache(Cache):
     def _use(self, anchor: Node, above: Node | None, priority: int) -> None:
         """Touch the anchor's path, and count a hit on its nodes below `above`."""
         self._clock += 1
-        counted = list(anchor.ancestors())
+        counted, needed_from = list(anchor.ancestors()), self._reach(anchor)
         for node in counted:
             node.priority = max(node.priority, priority)
             if above is None or node.end > above.end:
                 node.hits += 1
-            self.residency.touch(node, anchor, self._clock)
+            self.residency.touch(node, needed_from, self._clock)
         for node in reversed(counted):
             if above is None or node.end > above.end:
                 self.backups.on_use(node)
