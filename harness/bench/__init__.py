@@ -1,0 +1,1 @@
+"""What the cache, the world and the kernel cost on this machine: `make bench`."""

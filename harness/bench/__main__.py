@@ -1,0 +1,77 @@
+"""`python -m harness.bench`: time what there is, print the tables, keep them."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from harness.bench import cache, kernel, search, shares, world
+from harness.bench.publish import publish
+from harness.bench.sheet import Sheet, show
+
+PUBLISHED = Path("results/published")
+PLAIN_WIDTH = 160  # columns, where there is no terminal to ask
+Benchmark = Callable[[], Sequence[Sheet]]
+FULL: Mapping[str, Benchmark] = {
+    "cache": lambda: [cache.measure(30)],
+    "world": lambda: [world.measure(3, whole=True)],
+    "shares": lambda: shares.measure(whole=True),
+    "kernel": lambda: [kernel.measure(15, announcements=200_000)],
+    "search": lambda: [search.measure(5, schedules=2_000)],
+}
+QUICK: Mapping[str, Benchmark] = {
+    "cache": lambda: [cache.measure(3)],
+    "world": lambda: [world.measure(1, whole=False)],
+    "shares": lambda: shares.measure(whole=False),
+    "kernel": lambda: [kernel.measure(3, announcements=20_000)],
+    "search": lambda: [search.measure(1, schedules=50)],
+}
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(value.split(",")))
+    for name in names:
+        if name not in FULL:
+            raise click.BadParameter(f"{name!r} is not known: use {', '.join(FULL)}")
+    return names
+
+
+@click.command()
+@click.option(
+    "--only",
+    default=",".join(FULL),
+    show_default=True,
+    callback=_names,
+    help="Which benchmarks to run, with commas between.",
+)
+@click.option("--quick", is_flag=True, help="The bundled trace and few repeats: half a minute.")
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Where bench.md and bench.csv go. Default: {PUBLISHED} for a full run of everything,"
+    " nowhere for part of one.",
+)
+def main(only: tuple[str, ...], quick: bool, output_dir: Path | None) -> None:
+    """Time the tree, the pools, the world and the kernel on this machine."""
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    sheets: list[Sheet] = []
+    for name in only:
+        for sheet in (QUICK if quick else FULL)[name]():
+            show(sheet, console)
+            sheets.append(sheet)
+    if output_dir is None and not quick and len(only) == len(FULL):
+        output_dir = PUBLISHED
+    if output_dir is not None:
+        for path in publish(sheets, output_dir, command=_command()):
+            console.print(f"wrote {path}", highlight=False)
+
+
+def _command() -> str:
+    arguments = " ".join(sys.argv[1:])
+    return f'make bench ARGS="{arguments}"' if arguments else "make bench"
+
+
+if __name__ == "__main__":
+    main()
