@@ -12,10 +12,10 @@ grain each of its steps is. Invariant: the scenario and the choices decide every
 """
 
 from array import array
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
 
 from cache.config import Tier
-from cache.contract import Demand
+from cache.contract import Demand, Room
 from cache.keys import Key, pages_of
 from cache.table import PageTable
 from cache.transfers import CopyState
@@ -25,6 +25,7 @@ from harness.engine.marks import Marks
 from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
 from harness.hunt.scenario import Request, requests_of
+from harness.hunt.state import cache_state
 
 TREE = ("tree",)
 STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
@@ -42,11 +43,23 @@ class Seeker:
         self.leaving = False
         self.admitted = False
         self.done = False
+        self.retracted = False
+        self.failed_at = -1  # the arena's epoch at its last attempt without room
         self.answered = 0
 
     @property
     def priority(self) -> int:
         return self.request.priority
+
+    def state(self) -> Hashable:
+        """What its future depends on, beside where its task stands."""
+        flags = (self.leaving, self.admitted, self.done, self.retracted, self.answered)
+        table = self.table
+        if table is None:
+            return (*flags, self.key.tokens)
+        waits = tuple(copy.state.value for copy in table.waits)
+        pages = (table.written, table.shared, table.swa_from, len(table.full))
+        return (*flags, self.key.tokens, *pages, waits)
 
 
 class Arena:
@@ -64,9 +77,13 @@ class Arena:
         self._issued = {tier: Signal(f"{STREAMS[tier]}.queue") for tier in Tier}
         self._landed = Signal("copies.landed")
         self._changed = Signal("cache.changed")
+        self._epoch = 0  # counts lasting changes of the cache
         self.seekers = [Seeker(r, self._size) for r in requests_of(scenario)]
 
     def start(self) -> None:
+        self.kernel.state_key = self._state
+        if self._scenario["rooms_fail"]:
+            self._refuse_rooms()
         self.kernel.spawn("setup", self._setup())
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -161,11 +178,16 @@ class Arena:
             await self.kernel.point("admit", TREE)
             if seeker.leaving:
                 break
+            holders = self._holders(seeker)
+            if seeker.retracted and holders and holders[0] < seeker.request.id:
+                await self.kernel.wait(self._changed, "admit.queue")
+                continue
             verdict = await self._admission.admit(seeker, lambda: self._answer_pages(seeker))
-            self._kick()
             if verdict is Verdict.ADMITTED:
                 seeker.admitted = True
+                self._kick()
                 return True
+            self._let_others_try(seeker)
             if verdict is Verdict.NO_ROOM and not self._anything_else_moves(seeker):
                 break  # its prompt can never be had
             if verdict is Verdict.NO_ROOM:
@@ -232,17 +254,18 @@ class Arena:
         table = seeker.table
         assert table is not None
         while not seeker.leaving:
-            room = self.cache.extend(table, tokens)
-            self._kick()
-            if room.enough:
+            if self.cache.extend(table, tokens).enough:
+                self._kick()
                 return True
-            if len(self.cache.transfers):
+            self._start_streams()
+            holders = self._holders(seeker)
+            if len(self.cache.transfers) or (holders and holders[0] > seeker.request.id):
                 await self.kernel.wait(self._changed, "extend.wait")
                 continue
             await self.kernel.point("request.retract", TREE)
-            alone = not self._anything_else_moves(seeker)
             self._give_up(seeker)
-            seeker.done = alone  # nobody will ever bring the room that it needs
+            seeker.done = not holders  # nobody will ever bring the room that it needs
+            seeker.retracted = True
             return False
         await self.kernel.point("request.abort", TREE)
         self._end(seeker)
@@ -273,6 +296,21 @@ class Arena:
 
     # -- helpers -------------------------------------------------------------------------------
 
+    def _state(self) -> Hashable:
+        return (cache_state(self.cache), tuple(seeker.state() for seeker in self.seekers))
+
+    def _refuse_rooms(self) -> None:
+        """Any making of room may fall short, as if everything were held by somebody else."""
+        make_room, draw = self.cache.evictor.make_room, self.kernel.draw
+
+        def refusing(demand: Demand) -> Room:
+            if draw("room.refuse", 2):
+                nothing = tuple(0 for _ in self.cache.config.components)
+                return Room(tuple(max(1, n) for n in demand[: len(nothing)]), nothing)
+            return make_room(demand)
+
+        self.cache.evictor.make_room = refusing  # type: ignore[method-assign]
+
     def _step(self, name: str, obj: object) -> Awaitable[None]:
         if self._fine:
             return self.kernel.point(name, TREE)
@@ -282,17 +320,33 @@ class Arena:
         return FINISHED
 
     def _kick(self) -> None:
-        """Whoever waits for copies to be issued, or for the cache to change, looks again."""
-        for tier in Tier:
-            if self.cache.transfers.queues[tier]:
-                self._issued[tier].fire()
+        """The cache has changed for good: whoever waits for that looks again."""
+        self._epoch += 1
+        self._start_streams()
         self._changed.fire()
+
+    def _let_others_try(self, seeker: Seeker) -> None:
+        """An attempt that found no room has given its lock back, which may be all that others
+        lacked; told once until the cache changes, else two of them could wake each other for ever.
+        """
+        self._start_streams()
+        if seeker.failed_at != self._epoch:
+            seeker.failed_at = self._epoch
+            self._changed.fire()
+
+    def _start_streams(self) -> None:
+        for tier, queue in self.cache.transfers.queues.items():
+            if queue:
+                self._issued[tier].fire()
 
     def _anything_else_moves(self, seeker: Seeker) -> bool:
         """Whether somebody's progress could bring the room that `seeker` lacks."""
-        if len(self.cache.transfers):
-            return True
-        return any(other is not seeker and other.table is not None for other in self.seekers)
+        return bool(len(self.cache.transfers) or self._holders(seeker))
+
+    def _holders(self, seeker: Seeker) -> list[int]:
+        """The other requests that hold pages, oldest first; the younger ones give way."""
+        others = (other for other in self.seekers if other is not seeker)
+        return [other.request.id for other in others if other.table is not None]
 
     def _answer_pages(self, seeker: Seeker) -> int:
         return pages_of(seeker.request.answer, self._size)

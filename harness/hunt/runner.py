@@ -3,15 +3,17 @@
 Invariant: a verdict's class says which promise broke, never which numbers it broke with.
 """
 
+from typing import Protocol
+
 from cache.contract import BrokenInvariant
 from cache.unified import UnifiedCache
 from harness.engine.marks import Marks
-from harness.explore.kernel import Ended
+from harness.explore.kernel import Ended, Point, Task
 from harness.explore.marks import run_marks
 from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
-from harness.faults import Fault
+from harness.faults import Fault, fault_named
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.oracles import Violation, Watch, default_oracles, violation_of
@@ -19,17 +21,33 @@ from harness.oracles import Violation, Watch, default_oracles, violation_of
 STEP_LIMIT = 2_000
 
 
+class Spectator(Protocol):
+    """Somebody who looks on, such as a teller of stories. Changes nothing."""
+
+    def begin(self, cache: UnifiedCache) -> None: ...
+
+    def on_step(self, task: Task, point: Point) -> None: ...
+
+    def after_step(self, task: Task, point: Point) -> None: ...
+
+
 class ArenaRunner:
-    """A `Runner` over the reference cache, with a fault put into it or not."""
+    """A `Runner` over the reference cache, with a fault put into it or not. A scenario may name
+    the fault itself, as replay files do."""
 
     def __init__(self, fault: Fault | None = None, *, without: tuple[str, ...] = ()) -> None:
         self._fault = fault
         self._without = without
 
-    def run(self, scenario: Scenario, chooser: Chooser) -> Outcome:
-        """Build, torture, judge. Deterministic in the scenario and the choices."""
+    def run(
+        self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
+    ) -> Outcome:
+        """Build, torture, judge. Deterministic in the scenario and the choices, whoever looks on."""
         found: list[Violation] = []
         config = config_of(scenario)
+        fault = self._fault
+        if fault is None and scenario.get("fault"):
+            fault = fault_named(scenario["fault"])
         marks = Marks(config)
         watch = Watch(
             default_oracles("every", without=self._without),
@@ -38,25 +56,35 @@ class ArenaRunner:
         )
         cache = UnifiedCache(config, watch)
         watch.attach(cache)
-        if self._fault is not None:
-            self._fault.apply(cache)
+        if fault is not None:
+            fault.apply(cache)
         arena = Arena(scenario, cache, marks)
         kernel = arena.kernel
         steps = 0
 
-        def on_step(task: object, point: object) -> None:
+        def on_step(task: Task, point: Point) -> None:
             nonlocal steps
             steps += 1
             watch.step = steps
+            if spectator is not None:
+                spectator.on_step(task, point)
 
-        def after_step(task: object, point: object) -> None:
+        def after_step(task: Task, point: Point) -> None:
             if found:
                 kernel.stop()
+            if spectator is not None:
+                spectator.after_step(task, point)
+
+        if spectator is not None:
+            spectator.begin(cache)
 
         kernel.on_step, kernel.after_step = on_step, after_step
         arena.start()
         search = Search(chooser)
         ended = kernel.run(search, step_limit=STEP_LIMIT)
+        if spectator is not None and ended.reason == "raised":
+            last = next(t for t in kernel.tasks if t.name == ended.task)
+            spectator.after_step(last, last.point)
         if isinstance(ended.error, Divergence):
             raise ended.error
         if not found:
@@ -93,5 +121,3 @@ def _verdict(violation: Violation) -> Verdict:
 
 def _reached(marks: Marks) -> dict[str, int]:
     return {mark: count for mark, count in marks.counts.items() if count}
-
-

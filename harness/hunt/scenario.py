@@ -48,6 +48,7 @@ def swarm(grain: str) -> Swarm:
             "host_order": Options(tuple(str(o) for o in EvictionOrder)),
             "threshold": Options((0, 0, 2)),
             "copies_fail": Feature(0.3),
+            "rooms_fail": Feature(0.1),
             "setup": Many(_SETUP, 0, 5),
             "requests": Many(_REQUEST, 1, 4),
             "pressure": Many(_PRESSURE, 0, 2),

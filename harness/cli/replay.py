@@ -1,0 +1,90 @@
+"""`bench.py replay`: a finding step by step, strictly."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from cache.unified import UnifiedCache
+from harness.cli.errors import UserError
+from harness.explore.kernel import Point, Task
+from harness.explore.replay import Replay, ReplayError, load
+from harness.explore.shrink import measure, nearest_pass
+from harness.explore.tape import Divergence, StrictReplay
+from harness.faults import fault_named
+from harness.hunt.picture import lines_of, picture_of
+from harness.hunt.runner import ArenaRunner
+from harness.hunt.screen import finding_screen
+from harness.hunt.story import tell
+from harness.verdict import Exit
+
+
+def run(file: str, step: bool) -> int:
+    """Repeat a replay file: 3 when its violation came again, 6 when the run took another way."""
+    try:
+        replay = load(Path(file))
+    except ReplayError as error:
+        raise UserError(str(error)) from None
+    if replay.scenario.get("fault"):
+        fault_named(replay.scenario["fault"])
+    runner = ArenaRunner()
+    try:
+        if step:
+            runner.run(replay.scenario, StrictReplay(replay.tape), _Stepper())
+        story, outcome = tell(runner, replay.scenario, replay.tape)
+    except Divergence as error:
+        click.echo(f"DIVERGED: {error}", err=True)
+        return Exit.NONDETERMINISM
+    wanted = replay.verdict.kind if replay.verdict else "no violation"
+    seen = outcome.verdict.kind if outcome.verdict else "no violation"
+    if (seen, outcome.digest) != (wanted, replay.digest):
+        click.echo(
+            f"DIVERGED: the file says {wanted}, digest {replay.digest}; the run ended with {seen},"
+            f" digest {outcome.digest}",
+            err=True,
+        )
+        return Exit.NONDETERMINISM
+    if story.verdict is None:
+        click.echo(f"PASS: {replay.steps} steps, digest {replay.digest}")
+        return Exit.PASS
+    size = measure(replay.scenario, outcome)
+    Console().print(
+        finding_screen(
+            story,
+            found=_origin(replay),
+            before=size,
+            after=size,
+            replays=0,
+            stable=True,
+            neighbour=nearest_pass(runner, replay.scenario, outcome),
+            command=f"python bench.py replay {file}",
+        )
+    )
+    return Exit.VIOLATION
+
+
+def _origin(replay: Replay) -> str:
+    found = replay.found_by
+    fault = replay.scenario.get("fault")
+    inside = f"; fault {fault}" if fault else "; the clean cache"
+    return f"found by {found.strategy}, seed {found.seed}, schedule {found.schedule:,}{inside}"
+
+
+class _Stepper:
+    """Shows the cache before each step and waits for the Enter key."""
+
+    def __init__(self) -> None:
+        self._cache: UnifiedCache | None = None
+        self._number = 0
+
+    def begin(self, cache: UnifiedCache) -> None:
+        self._cache = cache
+
+    def on_step(self, task: Task, point: Point) -> None:
+        self._number += 1
+        assert self._cache is not None
+        click.echo("\n".join(lines_of(picture_of(self._cache), self._cache)))
+        click.echo(f"next: step {self._number}, {task.name} at {point.name}")
+        click.pause("Enter goes on ")
+
+    def after_step(self, task: Task, point: Point) -> None: ...

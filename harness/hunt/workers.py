@@ -1,0 +1,176 @@
+"""A hunt on several cores: a process a core, each with a seed of its own, reports merged.
+
+Invariant: what a process searches depends on its seed and number alone; only how far it gets
+depends on time.
+"""
+
+import multiprocessing as mp
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import NamedTuple
+
+from harness.explore.campaign import Campaign, Report, strategy_named
+from harness.explore.outcome import Scenario
+from harness.explore.prng import derive
+from harness.faults import fault_named
+from harness.hunt.runner import ArenaRunner
+from harness.hunt.scenario import swarm
+
+SLICE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What every process of a hunt is told."""
+
+    grain: str = "both"  # scheduler, fine, or both in turn
+    strategy: str = "portfolio"
+    fault: str = ""
+    seed: int = 42
+    budget_s: float = 60.0
+    scenario: Scenario | None = None  # instead of the swarm's
+    keep_going: bool = False
+
+
+class Pulse(NamedTuple):
+    """How one process is getting on."""
+
+    job: int
+    schedules: int
+    steps: int
+    kinds: tuple[str, ...]
+    marks: int
+    unseen_mass: float
+
+
+def hunt(search: Search, jobs: int, on_pulse: Callable[[Pulse, float], None]) -> Report:
+    """Search for `budget_s` seconds, or until something is found unless `keep_going`."""
+    started = time.monotonic()
+    context = mp.get_context("spawn")
+    stop = context.Event()
+    readers: dict[Connection, int] = {}
+    processes = []
+    for job in range(jobs):
+        reader, writer = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(search, job, writer, stop), daemon=True)
+        process.start()
+        writer.close()
+        readers[reader] = job
+        processes.append(process)
+    report = Report(elapsed_s=0.0)
+    try:
+        while readers:
+            for ready in wait(list(readers), timeout=1.0):
+                assert isinstance(ready, Connection)
+                _receive(ready, readers, report, search, stop, on_pulse, started)
+    except KeyboardInterrupt:
+        stop.set()
+        for ready in list(readers):
+            _receive_last(ready, report)
+        raise HuntInterrupted(report) from None
+    finally:
+        for process in processes:
+            process.join(timeout=5)
+    report.elapsed_s = time.monotonic() - started
+    return report
+
+
+class HuntInterrupted(Exception):
+    """Ctrl-C; `report` has what the processes handed in."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("interrupted")
+        self.report = report
+
+
+def _receive(
+    ready: Connection,
+    readers: dict[Connection, int],
+    report: Report,
+    search: Search,
+    stop: "mp.synchronize.Event",
+    on_pulse: Callable[[Pulse, float], None],
+    started: float,
+) -> None:
+    try:
+        message = ready.recv()
+    except EOFError:
+        del readers[ready]
+        return
+    if isinstance(message, Report):
+        report.merge(message)
+        del readers[ready]
+        return
+    assert isinstance(message, Pulse)
+    on_pulse(message, time.monotonic() - started)
+    if message.kinds and not search.keep_going:
+        stop.set()
+
+
+def _receive_last(ready: Connection, report: Report) -> None:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and ready.poll(deadline - time.monotonic()):
+        try:
+            message = ready.recv()
+        except EOFError:
+            return
+        if isinstance(message, Report):
+            report.merge(message)
+            return
+
+
+def _work(search: Search, job: int, out: Connection, stop: "mp.synchronize.Event") -> None:
+    """One process: campaign slices until the time is up or it is told to stop."""
+    started = time.monotonic()
+    try:
+        campaign = campaign_of(search, job)
+        reached = 0.0
+        while reached < search.budget_s and not stop.is_set():
+            reached = min(search.budget_s, max(reached, time.monotonic() - started) + SLICE_S)
+            report = campaign.run(
+                elapsed=lambda: time.monotonic() - started,
+                budget_s=reached,
+                enough=lambda r: (
+                    bool(r.unrepeatable) or (bool(r.findings) and not search.keep_going)
+                ),
+            )
+            kinds = tuple(report.findings) + ("nondeterminism",) * bool(report.unrepeatable)
+            marks = sum(1 for count in report.marks.sometimes.values() if count)
+            unseen = report.marks.unseen_mass()
+            out.send(Pulse(job, report.schedules, report.steps, kinds, marks, unseen))
+            if kinds and not search.keep_going:
+                break
+        out.send(campaign.report)
+    except KeyboardInterrupt:
+        out.send(campaign.report)
+    finally:
+        out.close()
+
+
+def campaign_of(search: Search, job: int) -> Campaign:
+    """The campaign of process `job`."""
+    fault = fault_named(search.fault) if search.fault else None
+    return Campaign(
+        runner=ArenaRunner(fault),
+        scenarios=_Scenarios(search, job),
+        strategy=strategy_named(search.strategy),
+        seed=derive(search.seed, "job", job),
+    )
+
+
+class _Scenarios:
+    """The given scenario, or swarm after swarm of the grain or of both in turn."""
+
+    def __init__(self, search: Search, job: int) -> None:
+        grains = ("scheduler", "fine") if search.grain == "both" else (search.grain,)
+        self._swarms = [swarm(grain) for grain in grains]
+        self._fixed = search.scenario
+        self._drawn = job
+
+    def draw(self, seed: int) -> Scenario:
+        if self._fixed is not None:
+            return self._fixed
+        self._drawn += 1
+        return self._swarms[self._drawn % len(self._swarms)].draw(seed)
