@@ -4,7 +4,7 @@ Invariant: source nodes and the host path above them are locked before room is m
 making room can neither free the source nor the parent that the copy will hang below.
 """
 
-from cache.config import Component, Tier, WritePolicy
+from cache.config import DEVICE, FULL, HOST, Component, Tier, WritePolicy
 from cache.eviction import HostEvictor
 from cache.locks import NOT_HELD, LockTable
 from cache.pools import Owner
@@ -58,41 +58,41 @@ class Backups:
         pools = self._residency.pools
         parts = []
         for node_, component in pieces:
-            source = node_.slots[Tier.DEVICE][component]
+            source = node_.slots[DEVICE][component]
             assert source is not None
-            target = pools[Tier.HOST, component].allocate(len(source), Owner.COPY)
+            target = pools[HOST, component].allocate(len(source), Owner.COPY)
             parts.append(Part(node_, component, source, target))
-        copy = self._transfers.issue(Tier.HOST, parts, lock)
+        copy = self._transfers.issue(HOST, parts, lock)
         for part in parts:
-            self._residency.reserve(part.node, (Tier.HOST, part.component), part.target, copy)
+            self._residency.reserve(part.node, (HOST, part.component), part.target, copy)
         return copy
 
     def _missing(self, node: Node) -> list[Piece]:
         """Top down. Empty if some ancestor that would have to come along cannot."""
         pieces: list[Piece] = []
         for above in node.ancestors():
-            if above is not node and above.slots[Tier.HOST][Component.FULL] is not None:
+            if above is not node and above.slots[HOST][FULL] is not None:
                 break
             if above is not node and self._policy is WritePolicy.WRITE_BACK:
                 break
             lacking = [c for c in self._residency.components if self._lacks(above, c)]
-            if above is not node and Component.FULL not in lacking:
+            if above is not node and FULL not in lacking:
                 return []
             pieces += [(above, c) for c in reversed(lacking)]
         pieces.reverse()
         return pieces
 
     def _lacks(self, node: Node, component: Component) -> bool:
-        on_host = node.slots[Tier.HOST][component] is not None
-        return not on_host and node.ready(Tier.DEVICE, component)
+        on_host = node.slots[HOST][component] is not None
+        return not on_host and node.ready(DEVICE, component)
 
     def _reach(self, pieces: list[Piece]) -> list[int]:
         reach = [NOT_HELD] * len(self._residency.components)
-        reach[Component.FULL] = 0
+        reach[FULL] = 0
         for node, component in reversed(pieces):
-            if component is not Component.FULL:
+            if component is not FULL:
                 reach[component] = node.start
         return reach
 
     def _pages(self, node: Node) -> int:
-        return len(node.slots[Tier.DEVICE][Component.FULL] or ())
+        return len(node.slots[DEVICE][FULL] or ())

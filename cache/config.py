@@ -28,6 +28,11 @@ class Component(enum.IntEnum):
     SWA = 1
 
 
+# Looking up a member by its class costs more than what hot paths do with it.
+DEVICE, HOST = Tier
+FULL, SWA = Component
+
+
 class WritePolicy(enum.StrEnum):
     """When a node is backed up: on insert, on its second hit, or when it is evicted."""
 

@@ -7,7 +7,7 @@ frees something whenever something is free to go.
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from cache.config import Component, EvictionOrder, Tier, WritePolicy
+from cache.config import DEVICE, FULL, HOST, SWA, Component, EvictionOrder, Tier, WritePolicy
 from cache.contract import Demand, Room
 from cache.tree import Node
 
@@ -66,7 +66,7 @@ class Victims:
         """Smaller goes first. Nodes used at one instant lie on one path: FULL goes from its deep
         end (only leaves may go), a window from its shallow end (where it matters least)."""
         used = node.used[self._component]
-        depth = -node.start if self._component is Component.FULL else node.start
+        depth = -node.start if self._component is FULL else node.start
         match self._order:
             case EvictionOrder.LRU:
                 return (used, 0, depth)
@@ -87,31 +87,31 @@ class HostEvictor:
         for component, wanted in enumerate(pages):
             self._make_room(Component(component), wanted)
         pools = self._residency.pools
-        return all(pools[Tier.HOST, Component(c)].free_slots >= n for c, n in enumerate(pages))
+        return all(pools[HOST, Component(c)].free_slots >= n for c, n in enumerate(pages))
 
     def drop_below(self, node: Node) -> None:
         """Give up the host-only nodes below a node that is about to go itself."""
         for child in list(node.children.values()):
             self.drop_below(child)
-            assert child.slots[Tier.DEVICE][Component.FULL] is None, child
+            assert child.slots[DEVICE][FULL] is None, child
             self._drop(child)
 
     def _make_room(self, component: Component, wanted: int) -> None:
-        pool = self._residency.pools[Tier.HOST, component]
-        victims = self._residency.victims[Tier.HOST, component]
+        pool = self._residency.pools[HOST, component]
+        victims = self._residency.victims[HOST, component]
         while pool.free_slots < wanted:
             node = victims.first()
             if node is None:
                 return
-            if component is Component.FULL:
+            if component is FULL:
                 self._drop(node)
             else:
-                self._residency.drop(node, Tier.HOST, component)
+                self._residency.drop(node, HOST, component)
 
     def _drop(self, node: Node) -> None:
         for component in reversed(self._residency.components):
-            if node.slots[Tier.HOST][component] is not None:
-                self._residency.drop(node, Tier.HOST, component)
+            if node.slots[HOST][component] is not None:
+                self._residency.drop(node, HOST, component)
 
 
 class DeviceEvictor:
@@ -134,8 +134,7 @@ class DeviceEvictor:
         for component in residency.components:
             self._make_room(component, wanted[component])
         short = tuple(
-            max(0, wanted[c] - residency.pools[Tier.DEVICE, c].free_slots)
-            for c in residency.components
+            max(0, wanted[c] - residency.pools[DEVICE, c].free_slots) for c in residency.components
         )
         return Room(short, residency.leaving_pages() if any(short) else tuple(0 for _ in short))
 
@@ -143,48 +142,48 @@ class DeviceEvictor:
         """The backup that a leaving node waited for is over: let it go unless it was used again."""
         component, node.leaving = node.leaving, None
         self._residency.left(node)
-        if component is None or node not in self._residency.victims[Tier.DEVICE, component]:
+        if component is None or node not in self._residency.victims[DEVICE, component]:
             return
-        if component is Component.FULL:
+        if component is FULL:
             self._let_go(node)
         else:
             self._drop_window(node)
 
     def _make_room(self, component: Component, wanted: int) -> None:
         residency = self._residency
-        pool = residency.pools[Tier.DEVICE, component]
-        victims = residency.victims[Tier.DEVICE, component]
+        pool = residency.pools[DEVICE, component]
+        victims = residency.victims[DEVICE, component]
         while (short := wanted - pool.free_slots) > 0:
             if residency.leaving and short <= residency.leaving_pages()[component]:
                 return
             node = victims.first()
             if node is None:
                 return
-            if component is Component.FULL:
+            if component is FULL:
                 self._evict_leaf(node, short)
             else:
                 self._evict_window(node, short)
 
     def _evict_leaf(self, node: Node, short: int) -> None:
         if self._wants_backup(node) and self._backups.back_up(node) is not None:
-            self._residency.leave(node, Component.FULL)
+            self._residency.leave(node, FULL)
             return
         self._let_go(node, short)
 
     def _evict_window(self, node: Node, short: int) -> None:
-        if node.ready(Tier.HOST, Component.SWA):
-            self._residency.drop(node, Tier.DEVICE, Component.SWA)
-        elif node in self._residency.victims[Tier.DEVICE, Component.FULL]:
+        if node.ready(HOST, SWA):
+            self._residency.drop(node, DEVICE, SWA)
+        elif node in self._residency.victims[DEVICE, FULL]:
             self._evict_leaf(node, short)
         elif self._only_copy(node) and self._backups.back_up(node) is not None:
-            self._residency.leave(node, Component.SWA)
+            self._residency.leave(node, SWA)
         else:
             self._drop_window(node)
 
     def _wants_backup(self, node: Node) -> bool:
         if not self._hierarchical:
             return False
-        on_host = node.slots[Tier.HOST][Component.FULL] is not None
+        on_host = node.slots[HOST][FULL] is not None
         return self._only_copy(node) if on_host else self._policy is WritePolicy.WRITE_BACK
 
     def _only_copy(self, node: Node) -> bool:
@@ -192,30 +191,30 @@ class DeviceEvictor:
         if len(self._residency.components) == 1:
             return False
         return (
-            node.slots[Tier.HOST][Component.FULL] is not None
-            and node.slots[Tier.HOST][Component.SWA] is None
-            and node.slots[Tier.DEVICE][Component.SWA] is not None
+            node.slots[HOST][FULL] is not None
+            and node.slots[HOST][SWA] is None
+            and node.slots[DEVICE][SWA] is not None
         )
 
     def _let_go(self, node: Node, short: int = 0) -> None:
         """Demote a leaf, or drop it where the host has no copy."""
         residency, parent = self._residency, node.parent
         assert parent is not None
-        if node.slots[Tier.HOST][Component.FULL] is None:
+        if node.slots[HOST][FULL] is None:
             self._hosts.drop_below(node)
             if short and len(residency.components) == 1 and not node.children:
                 residency.trim(node, short)
         elif self._only_copy(node):
             self.only_copies_dropped += 1
         for component in reversed(residency.components):
-            if node.slots[Tier.DEVICE][component] is not None:
-                residency.drop(node, Tier.DEVICE, component)
+            if node.slots[DEVICE][component] is not None:
+                residency.drop(node, DEVICE, component)
         self._sweep(parent)
 
     def _drop_window(self, node: Node) -> None:
         if self._only_copy(node):
             self.only_copies_dropped += 1
-        self._residency.drop(node, Tier.DEVICE, Component.SWA)
+        self._residency.drop(node, DEVICE, SWA)
 
     def _sweep(self, node: Node) -> None:
         """Drop the leaves above that are left without their window anywhere: nothing can be
@@ -224,11 +223,11 @@ class DeviceEvictor:
         if len(residency.components) == 1:
             return
         while (parent := node.parent) is not None and not node.children:
-            if node not in residency.victims[Tier.DEVICE, Component.FULL]:
+            if node not in residency.victims[DEVICE, FULL]:
                 return
-            if any(node.slots[t][Component.SWA] is not None for t in Tier):
+            if any(node.slots[t][SWA] is not None for t in Tier):
                 return
-            if node.slots[Tier.HOST][Component.FULL] is not None:
+            if node.slots[HOST][FULL] is not None:
                 return
-            residency.drop(node, Tier.DEVICE, Component.FULL)
+            residency.drop(node, DEVICE, FULL)
             node = parent

@@ -9,7 +9,7 @@ request's slot; what is new becomes a node. Invariant: nothing is ever swapped f
 copy is still filling; the insert stops above it.
 """
 
-from cache.config import Component, Tier
+from cache.config import DEVICE, FULL, SWA
 from cache.contract import Commit
 from cache.keys import Key
 from cache.observer import Observer
@@ -54,11 +54,11 @@ class Insertion:
         return Commit(table.shared, adopted, duplicates, blocked), node
 
     def _is_filling(self, node: Node) -> bool:
-        return any(copy is not None for copy in node.inbound[Tier.DEVICE])
+        return any(copy is not None for copy in node.inbound[DEVICE])
 
     def _cut_at_window(self, table: PageTable, node: Node) -> list[Node]:
         """Cut `node` where the request's window begins, if the window could fill its tombstone."""
-        if not self._windowed or node.slots[Tier.DEVICE][Component.SWA] is not None:
+        if not self._windowed or node.slots[DEVICE][SWA] is not None:
             return [node]
         cut = table.swa_from - node.start // self._page_size
         if not 0 < cut < node.tokens // self._page_size:
@@ -70,18 +70,18 @@ class Insertion:
         start, stop = node.start // self._page_size, node.end // self._page_size
         own = table.full[start:stop]
         windowed = self._windowed and start >= table.swa_from
-        here = node.slots[Tier.DEVICE][Component.FULL]
+        here = node.slots[DEVICE][FULL]
         if here is None:
             self._adopt(node, own, windowed)
             return stop - start
         if self._windowed:
-            if windowed and node.slots[Tier.DEVICE][Component.SWA] is None:
+            if windowed and node.slots[DEVICE][SWA] is None:
                 swa = self._residency.map.lookup(own)
-                self._residency.adopt(node, Component.SWA, swa, own)
+                self._residency.adopt(node, SWA, swa, own)
             else:
                 freed = self._residency.map.unbind(own)
-                self._residency.pools[Tier.DEVICE, Component.SWA].release(freed, Owner.REQUEST)
-        self._residency.pools[Tier.DEVICE, Component.FULL].release(own, Owner.REQUEST)
+                self._residency.pools[DEVICE, SWA].release(freed, Owner.REQUEST)
+        self._residency.pools[DEVICE, FULL].release(own, Owner.REQUEST)
         table.full[start:stop] = here
         return 0
 
@@ -98,7 +98,7 @@ class Insertion:
         return node
 
     def _adopt(self, node: Node, own: list[int], windowed: bool) -> None:
-        self._residency.adopt(node, Component.FULL, own, own)
+        self._residency.adopt(node, FULL, own, own)
         if windowed:
             swa = self._residency.map.lookup(own)
-            self._residency.adopt(node, Component.SWA, swa, own)
+            self._residency.adopt(node, SWA, swa, own)

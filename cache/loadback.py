@@ -6,7 +6,7 @@ that node's prefix lacks, all components or none.
 
 from collections.abc import Callable
 
-from cache.config import Component, Tier
+from cache.config import DEVICE, FULL, HOST, Component, Tier
 from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
 from cache.keys import Key
 from cache.locks import LockTable
@@ -53,7 +53,7 @@ class LoadBacks:
         walks = [rule.walk() for rule in self._rules]
         deepest = self._root
         for node in path:
-            slots, inbound = node.slots[Tier.DEVICE], node.inbound[Tier.DEVICE]
+            slots, inbound = node.slots[DEVICE], node.inbound[DEVICE]
             valid = True
             for component, walk in enumerate(walks):
                 copy = inbound[component]
@@ -61,7 +61,7 @@ class LoadBacks:
                 valid &= walk.step(there, node.start, node.end)
             if valid:
                 deepest = node
-            if slots[Component.FULL] is None:
+            if slots[FULL] is None:
                 break
         return deepest
 
@@ -94,7 +94,7 @@ class LoadBacks:
         starts = [rule.needed_from(anchor.end) for rule in self._rules]
         for node in anchor.ancestors():
             for component, start in enumerate(starts):
-                copy = node.inbound[Tier.DEVICE][component]
+                copy = node.inbound[DEVICE][component]
                 if copy is not None and node.end > start:
                     waits[copy.number] = copy
         return [waits[number] for number in sorted(waits)]
@@ -105,13 +105,13 @@ class LoadBacks:
         lock = self._locks.acquire(anchor, reach, tuple(Tier), "load-back")
         parts = []
         for node, component in pieces:
-            source = node.slots[Tier.HOST][component]
+            source = node.slots[HOST][component]
             assert source is not None
-            target = pools[Tier.DEVICE, component].allocate(len(source), Owner.COPY)
+            target = pools[DEVICE, component].allocate(len(source), Owner.COPY)
             parts.append(Part(node, component, source, target))
-        copy = self._transfers.issue(Tier.DEVICE, parts, lock)
+        copy = self._transfers.issue(DEVICE, parts, lock)
         for part in parts:
-            self._residency.reserve(part.node, (Tier.DEVICE, part.component), part.target, copy)
+            self._residency.reserve(part.node, (DEVICE, part.component), part.target, copy)
         return copy
 
     def _deepest_loadable(self, path: list[Node]) -> Node:
@@ -132,7 +132,7 @@ class LoadBacks:
         starts = [rule.needed_from(anchor.end) for rule in self._rules]
         for node in anchor.ancestors():
             for component in reversed(self._residency.components):
-                if node.end > starts[component] and node.slots[Tier.DEVICE][component] is None:
+                if node.end > starts[component] and node.slots[DEVICE][component] is None:
                     pieces.append((node, component))
         pieces.reverse()
         return pieces
@@ -140,10 +140,10 @@ class LoadBacks:
 
 def _obtainable(node: Node, component: int) -> bool:
     """On the device (or on a sound way there), or ready on the host."""
-    if node.slots[Tier.DEVICE][component] is not None:
-        copy = node.inbound[Tier.DEVICE][component]
+    if node.slots[DEVICE][component] is not None:
+        copy = node.inbound[DEVICE][component]
         return copy is None or not copy.doomed
-    return node.ready(Tier.HOST, Component(component))
+    return node.ready(HOST, Component(component))
 
 
 def _no_room_needed(nothing: tuple[int, ...]) -> Room:

@@ -9,7 +9,7 @@ together, so each agrees with its recomputation after every call (S6, O1, O3).
 """
 
 from cache.components import Rule
-from cache.config import CacheConfig, Component, Tier
+from cache.config import DEVICE, FULL, HOST, SWA, CacheConfig, Component, Tier
 from cache.eviction import Victims
 from cache.observer import Observer
 from cache.pools import Owner, SlotMap, SlotPool
@@ -36,7 +36,7 @@ class Residency:
         self.map = SlotMap(config.full.device if config.swa is not None else 0)
         self.victims: dict[Place, Victims] = {
             (tier, component): Victims(
-                config.device_eviction if tier is Tier.DEVICE else config.host_eviction, component
+                config.device_eviction if tier is DEVICE else config.host_eviction, component
             )
             for tier in Tier
             for component in self.components
@@ -44,7 +44,7 @@ class Residency:
         self.held_pages = dict.fromkeys(self.victims, 0)  # of nodes, ready or filling
         self.locked_pages = dict.fromkeys(self.victims, 0)  # of these, under some lock
         self.leaving: dict[int, Node] = {}
-        tiers = tuple(Tier) if config.hierarchical else (Tier.DEVICE,)
+        tiers = tuple(Tier) if config.hierarchical else (DEVICE,)
         self._places = [(tier, component) for tier in tiers for component in self.components]
         self._observer = observer
         self._page_size = config.page_size
@@ -52,16 +52,16 @@ class Residency:
     def adopt(self, node: Node, component: Component, slots: list[int], full: list[int]) -> None:
         """The device slots that a request computed become the node's. `full` are the FULL slots
         by which their map entries are known until now."""
-        assert node.slots[Tier.DEVICE][component] is None
-        self.pools[Tier.DEVICE, component].move(slots, Owner.REQUEST, Owner.NODE)
-        if component is Component.SWA:
-            home = node.slots[Tier.DEVICE][Component.FULL]
+        assert node.slots[DEVICE][component] is None
+        self.pools[DEVICE, component].move(slots, Owner.REQUEST, Owner.NODE)
+        if component is SWA:
+            home = node.slots[DEVICE][FULL]
             assert home is not None
             if home is not full:
                 self.map.unbind(full)
                 self.map.bind(home, slots)
-        self._put(node, Tier.DEVICE, component, slots)
-        self._became_ready(node, Tier.DEVICE, component)
+        self._put(node, DEVICE, component, slots)
+        self._became_ready(node, DEVICE, component)
 
     def reserve(self, node: Node, place: Place, slots: list[int], copy: Copy) -> None:
         """The node is filling: `copy` is on its way into `slots`, which it owns until it lands."""
@@ -69,8 +69,8 @@ class Residency:
         assert node.slots[tier][component] is None
         node.inbound[tier][component] = copy
         self._put(node, tier, component, slots)
-        if place == (Tier.DEVICE, Component.SWA):
-            home = node.slots[Tier.DEVICE][Component.FULL]
+        if place == (DEVICE, SWA):
+            home = node.slots[DEVICE][FULL]
             assert home is not None
             self.map.bind(home, slots)
         self._observer.filling(node, tier, component)
@@ -94,11 +94,11 @@ class Residency:
     def drop(self, node: Node, tier: Tier, component: Component) -> None:
         """Give up ready slots. A node that loses its last FULL leaves the tree."""
         assert node.ready(tier, component), (node, tier, component)
-        if component is Component.FULL and tier is Tier.DEVICE:
+        if component is FULL and tier is DEVICE:
             assert all(node.slots[tier][c] is None for c in self.components[1:]), "cascade first"
         self._take(node, (tier, component), Owner.NODE)
         self._observer.dropped(node, tier, component)
-        if component is Component.FULL and all(node.slots[t][component] is None for t in Tier):
+        if component is FULL and all(node.slots[t][component] is None for t in Tier):
             assert all(slots is None for t in Tier for slots in node.slots[t]), node
             assert not any(node.locks[t][c] for t in Tier for c in self.components), node
             self.tree.remove(node)
@@ -130,9 +130,9 @@ class Residency:
         """Device slots per component that backups in flight are about to free."""
         pages = [0] * len(self.components)
         for node in self.leaving.values():
-            gone = self.components if node.leaving is Component.FULL else (Component.SWA,)
+            gone = self.components if node.leaving is FULL else (SWA,)
             for component in gone:
-                pages[component] += len(node.slots[Tier.DEVICE][component] or ())
+                pages[component] += len(node.slots[DEVICE][component] or ())
         return tuple(pages)
 
     def follow_split(self, upper: Node, lower: Node) -> None:
@@ -148,8 +148,8 @@ class Residency:
         if slots is not None:
             self.locked_pages[tier, component] += step * len(slots)
         self._review(node, tier, component)
-        if self.hierarchical and tier is Tier.DEVICE and component is Component.FULL:
-            self._review(node, Tier.HOST, component)
+        if self.hierarchical and tier is DEVICE and component is FULL:
+            self._review(node, HOST, component)
 
     def review(self, node: Node) -> None:
         """List or unlist the node as a victim, everywhere."""
@@ -162,13 +162,13 @@ class Residency:
             return False
         if node.locks[tier][component]:
             return False
-        if component is not Component.FULL:
+        if component is not FULL:
             return True
         if node.kids[tier]:
             return False
         # The host's copy is the last one: whoever holds the place on the device holds it too.
-        last = tier is Tier.HOST and node.slots[Tier.DEVICE][component] is None
-        return not (last and node.locks[Tier.DEVICE][component])
+        last = tier is HOST and node.slots[DEVICE][component] is None
+        return not (last and node.locks[DEVICE][component])
 
     def _review(self, node: Node, tier: Tier, component: Component) -> None:
         victims = self.victims[tier, component]
@@ -186,7 +186,7 @@ class Residency:
         tier, component = place
         slots = node.slots[tier][component]
         assert slots is not None
-        if tier is Tier.DEVICE:
+        if tier is DEVICE:
             self._unmap(node, component)
         node.slots[tier][component] = None
         self._weigh(node, tier, component, -len(slots))
@@ -195,26 +195,26 @@ class Residency:
     def _unmap(self, node: Node, component: Component) -> None:
         """FULL may go before SWA in one case only: its load-back failed while a later copy,
         doomed by that, is still under way into the SWA slots."""
-        full = node.slots[Tier.DEVICE][Component.FULL]
-        windowed = len(self.components) > 1 and node.slots[Tier.DEVICE][Component.SWA] is not None
+        full = node.slots[DEVICE][FULL]
+        windowed = len(self.components) > 1 and node.slots[DEVICE][SWA] is not None
         if full is not None and windowed:
             self.map.unbind(full)
         else:
-            assert component is Component.FULL or node.inbound[Tier.DEVICE][component] is None
+            assert component is FULL or node.inbound[DEVICE][component] is None
 
     def _weigh(self, node: Node, tier: Tier, component: Component, pages: int) -> None:
         """Bring ledgers, child counts and victim lists up to date after a change of slots."""
         self.held_pages[tier, component] += pages
         if node.locks[tier][component]:
             self.locked_pages[tier, component] += pages
-        if component is Component.FULL:
+        if component is FULL:
             parent = node.parent
             assert parent is not None
             parent.kids[tier] += 1 if pages > 0 else -1
             if parent.parent is not None:
                 self._review(parent, tier, component)
-            if self.hierarchical and tier is Tier.DEVICE:
-                self._review(node, Tier.HOST, component)
+            if self.hierarchical and tier is DEVICE:
+                self._review(node, HOST, component)
         self._review(node, tier, component)
 
     def _became_ready(self, node: Node, tier: Tier, component: Component) -> None:
