@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cache.config import CacheConfig, Component, PoolPages, Tier
+from cache.config import DEVICE, FULL, CacheConfig, PoolPages
 from cache.contract import Cache, Demand
 from cache.keys import Key
 from cache.null import NullCache
@@ -91,7 +91,7 @@ def measure(repeats: int) -> Sheet:
 
 def page_slots(node: Node) -> list[int]:
     """The FULL device slots of the prefix that ends at `node`, page by page."""
-    runs = [above.slots[Tier.DEVICE][Component.FULL] for above in node.ancestors()]
+    runs = [above.slots[DEVICE][FULL] for above in node.ancestors()]
     slots: list[int] = []
     for run in reversed(runs):
         assert run is not None
@@ -104,7 +104,7 @@ def _run(forest: Forest) -> Timings:
     timings = {"insert": _mean_us(lambda key: finish_s(cache, key), forest.stored)}
     timings["match, first"] = _mean_us(lambda key: match_s(cache, key), forest.probes)
     timings["match"] = _mean_us(lambda key: match_s(cache, key), forest.probes)
-    demand = Demand(cache.pool(Component.FULL, Tier.DEVICE).free_slots + EVICTED_PAGES)
+    demand = Demand(cache.pool(FULL, DEVICE).free_slots + EVICTED_PAGES)
     start = perf_counter()
     room = cache.make_room(demand)
     timings["evict"] = (perf_counter() - start) * 1e6
