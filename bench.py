@@ -10,12 +10,14 @@ import click
 
 from cache.config import ConfigError
 from harness.cli import soak as soak_command
+from harness.cli.durations import Duration
 from harness.cli.errors import UserError
 from harness.record.directory import UsageError
 from harness.verdict import Exit
 from workloads.errors import WorkloadError
 
 USER_ERRORS = (ConfigError, WorkloadError, UsageError, UserError)
+GRAINS = click.Choice(["scheduler", "fine", "both"])
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -43,6 +45,58 @@ def soak(context: click.Context, /, **flags: Any) -> None:
 def report(directory: str) -> None:
     """Build report.html of a run directory anew from its data files."""
     click.echo(soak_command.rebuild(directory))
+
+
+@cli.command("hunt")
+@click.option("--fault", default="", help="Put this defect into the cache first (see faults).")
+@click.option("--budget", type=Duration(), default="60s", show_default=True, help="How long.")
+@click.option("--strategy", default="portfolio", show_default=True,
+              help="portfolio, uniform, sticky, urw, pos, pct, pct3, mutation or directed.")
+@click.option("--grain", type=GRAINS, default="both", show_default=True,
+              help="Admissions in one piece, or anything between any two of their steps.")
+@click.option("--scenario", default="", metavar="FILE", help="One small world instead of swarms.")
+@click.option("--exhaustive", is_flag=True, help="Every order of the scenario, states met once.")
+@click.option("--keep-going", is_flag=True, help="Search on after a finding.")
+@click.option("--seed", default=42, show_default=True, help="Seed of everything drawn.")
+@click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")
+@click.option("--output-dir", default="results", show_default=True, help="Where runs land.")
+@click.option("--tag", default="hunt", show_default=True, help="Name of the run's directory.")
+@click.option("--json", is_flag=True, help="The summary as one JSON line on standard output.")
+def hunt(**flags: Any) -> None:
+    """Search for the rare order of events that breaks the cache; shrink it, tell it, save it."""
+    from harness.cli import hunt as hunt_command
+
+    raise SystemExit(hunt_command.run(flags))
+
+
+@cli.command("replay")
+@click.argument("file", type=click.Path())
+@click.option("--step", is_flag=True, help="Show tree, pools and locks before each step, and wait.")
+def replay(file: str, step: bool) -> None:
+    """Repeat a finding strictly, step by step."""
+    from harness.cli import replay as replay_command
+
+    raise SystemExit(replay_command.run(file, step))
+
+
+@cli.command("faults")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON line.")
+@click.option("--score", is_flag=True, help="Hunt each fault and say how well it is found.")
+@click.option("--budget", type=Duration(), default="10s", show_default=True, help="For each hunt.")
+@click.option("--campaigns", default=20, show_default=True, help="Hunts for each fault.")
+@click.option("--fault", "names", multiple=True, help="Only this one (repeat for more).")
+@click.option("--without", multiple=True, help="Leave an oracle out, such as L1 (repeat).")
+@click.option("--seed", default=42, show_default=True, help="Seed of everything drawn.")
+@click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")
+@click.option("--output-dir", default="results", show_default=True, help="Where runs land.")
+@click.option("--tag", default="faults", show_default=True, help="Name of the run's directory.")
+def faults(as_json: bool, score: bool, **flags: Any) -> None:
+    """List the seeded defects, or score the harness on them."""
+    from harness.cli import faults as faults_command
+
+    if score:
+        raise SystemExit(faults_command.score(as_json, flags))
+    faults_command.catalogue(as_json)
 
 
 def main() -> None:
