@@ -28,6 +28,7 @@ from harness.hunt.scenario import Request, requests_of
 from harness.hunt.state import cache_state
 
 TREE = ("tree",)
+FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
 STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
 
 
@@ -71,7 +72,8 @@ class Arena:
         self._marks = marks
         self._scenario = scenario
         self._fine = scenario["grain"] == "fine"
-        self._outcomes = 2 if scenario["copies_fail"] else 1
+        self._refusals_left = FAILURES
+        self._failures_left = FAILURES if scenario["copies_fail"] else 0
         self._size = cache.config.page_size
         self._admission = Admission(cache, self._step)
         self._issued = {tier: Signal(f"{STREAMS[tier]}.queue") for tier in Tier}
@@ -149,7 +151,8 @@ class Arena:
             await self.kernel.point("copy.run", TREE)
             copy = transfers.next_to_run(tier)
             assert copy is not None, "only this stream runs copies of its direction"
-            if self.kernel.draw("copy.fail", self._outcomes):
+            if self._failures_left and self.kernel.draw("copy.fail", 2):
+                self._failures_left -= 1
                 transfers.break_off(copy)
             else:
                 transfers.run(copy)
@@ -297,14 +300,16 @@ class Arena:
     # -- helpers -------------------------------------------------------------------------------
 
     def _state(self) -> Hashable:
-        return (cache_state(self.cache), tuple(seeker.state() for seeker in self.seekers))
+        left = (self._failures_left, self._refusals_left)
+        return (cache_state(self.cache), left, tuple(s.state() for s in self.seekers))
 
     def _refuse_rooms(self) -> None:
         """Any making of room may fall short, as if everything were held by somebody else."""
         make_room, draw = self.cache.evictor.make_room, self.kernel.draw
 
         def refusing(demand: Demand) -> Room:
-            if draw("room.refuse", 2):
+            if self._refusals_left and draw("room.refuse", 2):
+                self._refusals_left -= 1
                 nothing = tuple(0 for _ in self.cache.config.components)
                 return Room(tuple(max(1, n) for n in demand[: len(nothing)]), nothing)
             return make_room(demand)

@@ -42,7 +42,7 @@ class ArenaRunner:
     def run(
         self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
     ) -> Outcome:
-        """Build, torture, judge. Deterministic in the scenario and the choices, whoever looks on."""
+        """Build, torture, judge. The scenario and the choices decide, whoever looks on."""
         found: list[Violation] = []
         config = config_of(scenario)
         fault = self._fault

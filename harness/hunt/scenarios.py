@@ -10,8 +10,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from harness.hunt.errors import ScenarioError
 from harness.explore.outcome import Scenario
+from harness.hunt.errors import ScenarioError
 from harness.hunt.scenario import complete, config_of, swarm
 
 
