@@ -184,8 +184,9 @@ class Cache(ABC):
 
     @abstractmethod
     def slide(self, table: "PageTable", tokens: int) -> None:
-        """Let go of SWA slots that no token at position `tokens` or later will read: the table's
-        own, and the SWA part of its lock once the window has left the shared prefix."""
+        """Let go of SWA slots that no token at position `tokens` or later will read and that the
+        window of the whole pages written so far does not need: the table's own, and the SWA part
+        of its lock once the window has left the shared prefix."""
 
     @abstractmethod
     def finish(self, table: "PageTable", key: Key) -> Commit:

@@ -16,7 +16,7 @@ class Key:
     """A token sequence from position 0, in a namespace (LoRA adapter, cache salt).
 
     `data` is little-endian int32. Fingerprints are computed when first asked for, page by page,
-    and remembered; `extended` shares them, so a growing request hashes every page once."""
+    and remembered; `extended` hands them on, so a growing request hashes every page once."""
 
     __slots__ = ("_prints", "data", "namespace", "page_bytes")
 
@@ -50,9 +50,9 @@ class Key:
         return known
 
     def extended(self, more: bytes) -> "Key":
-        """This key with `more` tokens behind it, sharing what has been hashed."""
+        """This key with `more` tokens behind it, and what has been hashed of it."""
         page_size = self.page_bytes // TOKEN_BYTES
-        return Key(self.data + more, page_size, self.namespace, self._prints)
+        return Key(self.data + more, page_size, self.namespace, self._prints[: self.pages])
 
 
 def chain(last: int, data: bytes, page_bytes: int) -> list[int]:

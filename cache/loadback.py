@@ -139,11 +139,14 @@ class LoadBacks:
 
 
 def _obtainable(node: Node, component: int) -> bool:
-    """On the device (or on a sound way there), or ready on the host."""
+    """On the device (or on a sound way there), or ready on the host. Nothing is brought to a node
+    while a doomed copy still fills a part of it."""
+    inbound = node.inbound[DEVICE]
     if node.slots[DEVICE][component] is not None:
-        copy = node.inbound[DEVICE][component]
+        copy = inbound[component]
         return copy is None or not copy.doomed
-    return node.ready(HOST, Component(component))
+    doomed = any(copy is not None and copy.doomed for copy in inbound)
+    return node.ready(HOST, Component(component)) and not doomed
 
 
 def _no_room_needed(nothing: tuple[int, ...]) -> Room:

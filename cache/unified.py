@@ -158,8 +158,11 @@ class UnifiedCache(Cache):
     def slide(self, table: PageTable, tokens: int) -> None:
         if Component.SWA not in self.config.components or table.closed:
             return
-        start = self.rules[Component.SWA].needed_from(tokens) // self.config.page_size
-        start = min(start, table.written // self.config.page_size)
+        page_size = self.config.page_size
+        # From whole pages, or a window that is no multiple of the page would lose the page that
+        # the prefix about to be committed ends its window in.
+        whole = min(tokens, table.written) // page_size * page_size
+        start = self.rules[Component.SWA].needed_from(whole) // page_size
         if start > table.swa_from:
             freed = self.residency.map.unbind(table.full[table.swa_from : start])
             self.pools[Tier.DEVICE, Component.SWA].release(freed, Owner.REQUEST)
@@ -203,11 +206,11 @@ class UnifiedCache(Cache):
                 self.residency.give_back(part.node, place)
         copy.state = CopyState.DONE if landed else CopyState.FAILED
         if not landed:
-            self._doom_followers(copy, nodes)
+            self._doom_followers(copy)
         self.locks.release(copy.lock)
         self.observer.acknowledged(copy)
         for node in reversed(nodes):
-            if node.leaving is not None:
+            if node.leaving is not None and not any(node.inbound[Tier.HOST]):
                 self.evictor.conclude(node)
 
     def flush(self) -> bool:
@@ -285,9 +288,10 @@ class UnifiedCache(Cache):
         del self.tables[table.number]
         self.observer.closed(table)
 
-    def _doom_followers(self, failed: Copy, nodes: list[Node]) -> None:
-        """Copies that were to hang below what `failed` did not bring must be given back too."""
-        gone = {node.number: node for node in nodes}
+    def _doom_followers(self, failed: Copy) -> None:
+        """Copies that were to hang below FULL which `failed` did not bring must be given back too.
+        A window that it did not bring is nobody's parent."""
+        gone = {p.node.number for p in failed.parts if p.component is Component.FULL}
         closed = failed.target is Tier.DEVICE or self.config.write_policy is not _UNCLOSED
         for copy in self.transfers.queues[failed.target]:
             below = (part.node for part in copy.parts)
