@@ -29,13 +29,15 @@ from harness.report.page import build_report
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
 from harness.soak.plan import ServerPlan, TrafficPlan
-from harness.soak.settings import Watching
+from harness.soak.settings import Oracles, Watching
 from harness.verdict import Verdict
 from workloads.footprint import IdealCache
 
 STEP_LIMIT = 10**12
 SAMPLE_S = 1.0
 RECENT = 512
+# Operations between two audits of everything; what changed is checked at every one of them.
+AUDIT_EVERY: dict[Oracles, int] = {"every": 2_000, "sampled": 20_000, "off": 0}
 ADVICE = "send more requests, or lower --device-pages until the working set does not fit"
 
 
@@ -79,6 +81,7 @@ class Soak:
             default_oracles(watching.oracles),
             listeners=[self._marks],
             on_violation=self._on_violation,
+            audit_every=AUDIT_EVERY[watching.oracles],
         )
         self.cache: Cache = (
             UnifiedCache(config, self._watch) if radix_cache else NullCache(config, self._watch)
