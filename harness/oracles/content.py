@@ -1,0 +1,131 @@
+"""C1, C2: a slot holds the page that its owner stands for, and nothing is read before it is
+written."""
+
+from cache.config import Component, Tier
+from cache.contract import Match, Reading
+from cache.keys import UNWRITTEN, Key
+from cache.pools import SlotPool
+from cache.table import PageTable
+from cache.transfers import Copy
+from cache.tree import Node
+from harness.oracles.base import Oracle
+
+
+class Content(Oracle):
+    """Fingerprints are those of the request's own key when it reads or writes, of the node when its
+    pages become ready and when they are copied; compute writes only where the request owns the
+    slot. Silent about what nobody reads, copies or publishes until the next audit."""
+
+    name = "content"
+
+    def begin(self) -> None:
+        self._keys: dict[PageTable, Key] = {}
+        self._more: dict[PageTable, list[int]] = {}  # pages beyond the matched key, as written
+        self._places = {pool: place for place, pool in self.cache.pools.items()}
+
+    def matched(self, match: Match) -> None:
+        """The prefix found is the key's, namespace included."""
+        for node in (match.device, match.anchor):
+            pages = node.end // self.page_size
+            if pages and self.cache.tree.prints(node)[-1] != match.key.prints(pages)[pages - 1]:
+                self.report("C1", "match", f"a prefix of the key ({match.key.namespace})", node)
+
+    def settled(self, match: Match, table: PageTable) -> None:
+        self._keys[table] = match.key
+        self._more[table] = []
+
+    def closed(self, table: PageTable) -> None:
+        self._keys.pop(table, None)
+        self._more.pop(table, None)
+
+    def writing(self, pool: SlotPool, slots: list[int], prints: list[int]) -> None:
+        if not slots:
+            return
+        _, component = self._places[pool]
+        holdings = self.shadows.holdings
+        table = holdings.table_of(pool, slots[0])
+        if table is None or len(holdings.hands[pool].of(slots)) != 1:
+            seen = holdings.hands[pool].of(slots)
+            self.report("C1", f"write.foreign.{pool.name}", "slots of one request", seen)
+            return
+        key = self._keys.get(table)
+        if key is None:
+            return
+        start = table.written // self.page_size
+        if component is Component.SWA:
+            start = max(start, table.swa_from)
+        stop = start + len(slots)
+        own = table.full[start:stop]
+        if component is Component.SWA:
+            own = self.cache.residency.map.lookup(own)
+        elif stop > key.pages:
+            more = self._more[table]
+            known = max(0, start - key.pages)
+            more[known:] = prints[max(0, key.pages - start) :]
+        if own != slots:
+            self.report("C1", f"write.place.{pool.name}", f"pages {start}..{stop}: {own}", slots)
+        expected = self._expected(table, stop)[start:]
+        if expected != prints:
+            self._differ(f"write.print.{pool.name}", expected, prints, table.holder)
+
+    def reading(self, table: PageTable, tokens: int, reading: Reading) -> None:
+        if table not in self._keys:
+            return
+        pages = tokens // self.page_size
+        expected = self._expected(table, pages)
+        if reading.full != expected:
+            self._differ("read.full", expected, reading.full, table.holder)
+        if reading.swa and reading.swa != expected[reading.swa_start :]:
+            self._differ("read.swa", expected[reading.swa_start :], reading.swa, table.holder)
+
+    def running(self, copy: Copy) -> None:
+        """The source, as the bytes are about to move."""
+        for node, component, source, _ in copy.parts:
+            pool = self.cache.pools[copy.source, component]
+            seen, expected = pool.store.read(source), self.cache.tree.prints(node)
+            if seen != expected:
+                self._differ(f"copy.{pool.name}", expected, seen, f"{copy} of {node}")
+
+    def stored(self, node: Node, tier: Tier, component: Component) -> None:
+        slots = node.slots[tier][component]
+        if slots is None:
+            return
+        pool = self.cache.pools[tier, component]
+        seen, expected = pool.store.read(slots), self.cache.tree.prints(node)
+        if seen != expected:
+            self._differ(f"stored.{pool.name}", expected, seen, str(node))
+
+    def audited(self) -> None:
+        """Every page that a request has written and still owns, and every ready page of a node."""
+        store = self.device_full.store
+        for table in self._keys:
+            if table.number not in self.cache.tables:
+                continue
+            pages = table.written // self.page_size
+            own = table.full[table.shared : pages]
+            expected = self._expected(table, pages)[table.shared :]
+            if store.read(own) != expected:
+                self._differ("own.device_full", expected, store.read(own), table.holder)
+        for node in self.cache.tree.nodes():
+            for tier, component in self.cache.pools:
+                if node.inbound[tier][component] is None:
+                    self.stored(node, tier, component)
+
+    def at_rest(self) -> None:
+        self.audited()
+
+    def _expected(self, table: PageTable, pages: int) -> list[int]:
+        key = self._keys[table]
+        known = min(pages, key.pages)
+        prints = key.prints(known)[:known]
+        return prints if pages == known else prints + self._more[table][: pages - known]
+
+    def _differ(self, signature: str, expected: list[int], seen: list[int], what: str) -> None:
+        pairs = zip(expected, seen, strict=False)
+        at = next((i for i, (a, b) in enumerate(pairs) if a != b), -1)
+        if at < 0:
+            self.report("C1", signature, f"{len(expected)} pages for {what}", len(seen))
+            return
+        oracle = "C2" if seen[at] == UNWRITTEN else "C1"
+        wanted = f"{expected[at]:016x} at page {at} for {what}"
+        self.report(oracle, signature, wanted, f"{seen[at]:016x}")

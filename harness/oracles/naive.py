@@ -1,0 +1,165 @@
+"""What a cache could do, worked out the slow way from slots, copies and counts alone.
+
+None of this asks the code of the cache that answers the same questions. Invariant: nothing here
+changes anything.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cache.config import Component, Tier
+from cache.keys import Key
+from cache.transfers import Copy
+from cache.tree import Node
+
+
+class Reach(NamedTuple):
+    """How far a path serves: nodes of it, from the top. `device` with what is on the device or on a
+    sound way there, `loadable` with the host's help."""
+
+    device: int
+    loadable: int
+
+
+class Walked(NamedTuple):
+    """The nodes that a key spells, and the pages that it shares with the edge after the last."""
+
+    path: list[Node]
+    surplus_pages: int
+
+
+def walk(root: Node, key: Key, pages: int) -> Walked:
+    """Follow the first `pages` pages of `key` below the root."""
+    size, data = key.page_bytes, key.data
+    offset, stop = 0, pages * size
+    node, path = root, list[Node]()
+    while offset < stop:
+        first = data[offset : offset + size]
+        child = node.children.get(first if path else first + key.namespace.encode())
+        if child is None:
+            break
+        if offset + len(child.edge) <= stop and data.startswith(child.edge, offset):
+            offset += len(child.edge)
+            path.append(child)
+            node = child
+            continue
+        shared = 0
+        while (
+            offset + size <= stop
+            and child.edge[shared * size : (shared + 1) * size] == data[offset : offset + size]
+        ):
+            shared += 1
+            offset += size
+        return Walked(path, shared)
+    return Walked(path, 0)
+
+
+def path_of(anchor: Node) -> list[Node]:
+    """From the top down to `anchor`, the root left out."""
+    path = []
+    node = anchor
+    while node.parent is not None:
+        path.append(node)
+        node = node.parent
+    path.reverse()
+    return path
+
+
+def reach(path: list[Node], window: int, page_size: int) -> Reach:
+    """The deepest node of a path that is valid for all components, on the device and with the
+    host. `window` is 0 without SWA."""
+    device = loadable = 0
+    device_from = loadable_from = 0  # SWA is there on every page from here on
+    on_device = True
+    for index, node in enumerate(path):
+        full_here, swa_here = _on_device(node, 0), not window or _on_device(node, 1)
+        if not full_here and (node.slots[0][0] is not None or not _on_host(node, 0)):
+            break
+        swa_there = swa_here or (node.slots[0][1] is None and _on_host(node, 1))
+        on_device = on_device and full_here
+        if not swa_here:
+            device_from = node.end
+        if not swa_there:
+            loadable_from = node.end
+        needed = (node.end - window) // page_size * page_size if node.end > window else 0
+        if on_device and (not window or device_from <= needed):
+            device = index + 1
+        if not window or loadable_from <= needed:
+            loadable = index + 1
+    return Reach(device, loadable)
+
+
+def lacking(path: list[Node], window: int, page_size: int) -> list[tuple[Node, int]]:
+    """(node, component) that the whole path needs and the device has no slots for."""
+    if not path:
+        return []
+    needed = max(0, path[-1].end - window) // page_size * page_size
+    pieces = [(node, 0) for node in path if node.slots[0][0] is None]
+    if window:
+        pieces += [(n, 1) for n in path if n.end > needed and n.slots[0][1] is None]
+    return pieces
+
+
+def inbound(path: list[Node], window: int, page_size: int) -> list[Copy]:
+    """The copies that must land before the whole path can be read, oldest first."""
+    if not path:
+        return []
+    needed = max(0, path[-1].end - window) // page_size * page_size
+    found: dict[int, Copy] = {}
+    for node in path:
+        full, swa = node.inbound[0][0], node.inbound[0][1] if window else None
+        if full is not None:
+            found[full.number] = full
+        if swa is not None and node.end > needed:
+            found[swa.number] = swa
+    return [found[number] for number in sorted(found)]
+
+
+def free_to_go(node: Node, tier: Tier, component: Component) -> bool:
+    """Ready, unlocked, and for FULL a leaf of its tier and not the last copy of what is held."""
+    slots = node.slots
+    if slots[tier][component] is None or node.inbound[tier][component] is not None:
+        return False
+    if node.locks[tier][component]:
+        return False
+    if component is not Component.FULL:
+        return True
+    for child in node.children.values():
+        if child.slots[tier][0] is not None:
+            return False
+    return not (tier is Tier.HOST and slots[0][0] is None and node.locks[0][0])
+
+
+def evictable(nodes: Iterable[Node], tier: Tier, component: Component) -> Iterator[Node]:
+    """Those of `nodes` that could be evicted now."""
+    return (node for node in nodes if free_to_go(node, tier, component))
+
+
+def host_room(nodes: Iterable[Node], component: Component, held: set[Node], wanted: int) -> int:
+    """Host pages that eviction could free, leaf by leaf, without touching `held`; stops counting
+    at `wanted`. `nodes` are those that are ready on the host."""
+    pages = 0
+    left: dict[Node, int] = {}  # children with FULL on the host that would stay
+    for node in sorted(nodes, key=lambda n: -n.start):
+        if node in held or node.locks[1][component] or node.inbound[1][component] is not None:
+            continue
+        if component is Component.FULL:
+            kids = sum(child.slots[1][0] is not None for child in node.children.values())
+            if kids > left.get(node, 0) or (node.slots[0][0] is None and node.locks[0][0]):
+                continue
+            if node.parent is not None:
+                left[node.parent] = left.get(node.parent, 0) + 1
+        pages += len(node.slots[1][component] or ())
+        if pages >= wanted:
+            break
+    return pages
+
+
+def _on_device(node: Node, component: int) -> bool:
+    """There, or on a way there that nothing has broken."""
+    copy = node.inbound[0][component]
+    return node.slots[0][component] is not None and (copy is None or not copy.doomed)
+
+
+def _on_host(node: Node, component: int) -> bool:
+    return node.slots[1][component] is not None and node.inbound[1][component] is None

@@ -1,0 +1,204 @@
+"""P2, P3: making room frees what is short, in order, and no more; in the end everything is free."""
+
+from typing import NamedTuple
+
+from cache.config import Component, Tier
+from cache.contract import Demand, Room
+from cache.pools import SlotMap
+from cache.transfers import Copy
+from cache.tree import Node
+from harness.oracles import naive
+from harness.oracles.base import Oracle
+from harness.oracles.shades import Rank
+
+
+class Victim(NamedTuple):
+    """A node that is giving up device slots, and how things stood before it did."""
+
+    node: Node
+    parent: Node | None
+    short: list[int]  # by component, beyond what copies in flight will free
+    best: list[Rank | None]  # by component, the first in order among the others
+    counts: bool  # False for dead weight that went with the victim before
+
+
+class Progress(Oracle):
+    """While room is made, victims go only as long as something is short that copies in flight will
+    not bring, the first in order first (S6); a lone FULL leaf goes in part. When room stays short,
+    nothing that copies will not cover is left to go, and `Room` says what is short and pending
+    (P2). The admission budget is what is free or may go. After the last flush every slot is free,
+    the map empty and the tree bare (P3). Silent about order where scanning costs too much."""
+
+    name = "progress"
+
+    def begin(self) -> None:
+        self._demand: list[int] | None = None
+        self._victim: Victim | None = None
+        self._went: list[bool] = [False, False]
+        self._pools = [self.cache.pools[Tier.DEVICE, c] for c in self.components]
+
+    def making_room(self, demand: Demand) -> None:
+        self._demand = list(demand[: len(self.components)])
+        self._victim = None
+
+    def dropped(self, node: Node, tier: Tier, component: Component) -> None:
+        if self._demand is None or tier is Tier.HOST:
+            return
+        if self._victim is None or self._victim.node is not node:
+            before = self._victim
+            self._end_victim()
+            self._begin_victim(node, component, before)
+        self._went[component] = True
+        if not self.windowed:
+            self._in_part(node)
+
+    def issued(self, copy: Copy) -> None:
+        """A backup within make_room: its node will go when it has landed."""
+        if self._demand is None or copy.target is not Tier.HOST:
+            return
+        if max(self._short(None)) <= 0:
+            self.report("P2", "backs_up.met", f"no victim once {self._demand} is met", copy)
+
+    def made_room(self, demand: Demand, room: Room) -> None:
+        self._end_victim()
+        wanted, self._demand = self._demand, None
+        if wanted is None:
+            return
+        for component, pool in zip(self.components, self._pools, strict=True):
+            short = max(0, wanted[component] - pool.free_slots)
+            if room.short[component] != short:
+                name = component.name.lower()
+                self.report("P2", f"room.short.{name}", f"{short} short", room.short[component])
+            if short > room.pending[component]:
+                self._stuck(component, short)
+        if any(room.short):
+            self._pending(room)
+
+    def audited(self) -> None:
+        nodes = list(self.cache.tree.nodes())
+        for component, pool in zip(self.components, self._pools, strict=True):
+            loose = (n for n in nodes if not n.locks[0][component])
+            pages = pool.free_slots + sum(len(n.slots[0][component] or ()) for n in loose)
+            seen = self.cache.available(component)
+            if seen != pages:
+                self.report("P2", f"available.{component.name.lower()}", f"{pages} pages", seen)
+
+    def at_rest(self) -> None:
+        self.audited()
+
+    def flushed_at_rest(self, *, done: bool) -> None:
+        """After the last flush of all; `done` is what it returned."""
+        if not done:
+            self.report("P3", "flush.refused", "a flush at rest", "refused")
+            return
+        for pool in self.cache.pools.values():
+            free = pool.free_list()
+            if len(free) != pool.capacity or len(set(free)) != pool.capacity:
+                self.report("P3", f"flush.{pool.name}", f"{pool.capacity} free slots", len(free))
+        if self.cache.tree.root.children:
+            self.report("P3", "flush.tree", "a bare root", len(self.cache.tree.root.children))
+        left = [entry for entry in self.cache.residency.map.entries() if entry != SlotMap.ABSENT]
+        if left:
+            self.report("P3", "flush.map", "an empty map", left)
+
+    def flushed(self) -> None:
+        """A flush, any flush, touches nothing that is held."""
+        if len(self.cache.locks) or self.cache.tables or len(self.cache.transfers):
+            self.report("P3", "flush.held", "refused while anything is held", "done")
+
+    # -- victims -----------------------------------------------------------------------------
+
+    def _begin_victim(self, node: Node, component: Component, before: Victim | None) -> None:
+        swept = (
+            before is not None
+            and before.parent is node
+            and component is Component.FULL
+            and node.slots[Tier.HOST][Component.FULL] is None
+        )
+        pages = [0] * len(self.components)
+        pages[component] = node.tokens // self.page_size
+        short = self._short(pages)
+        if not swept and max(short) <= 0:
+            self.report("P2", "evicts.met", f"no victim once {self._demand} is met", node)
+        best = [self._best(c, node) for c in self.components]
+        self._victim = Victim(node, node.parent, short, best, not swept)
+        self._went = [False, False]
+
+    def _end_victim(self) -> None:
+        """All of a victim has gone: was it its turn, and was that much of it short?"""
+        victim, self._victim = self._victim, None
+        if victim is None or not victim.counts or max(victim.short) <= 0:
+            return
+        went_full, went_swa = self._went
+        if not went_full and victim.short[Component.SWA] <= 0:
+            self.report("P2", "evicts.window", "no window while only FULL is short", victim.node)
+        turns = [False] * len(self.components)
+        for component in self.components:
+            gone = went_full if component is Component.FULL else went_swa
+            best = victim.best[component]
+            rank = self.shadows.shades.rank(victim.node, component)
+            turns[component] = gone and (best is None or rank <= best)
+        ours = [t and s > 0 for t, s in zip(turns, victim.short, strict=True)]
+        if not any(ours):
+            self.report("S6", "order", "the first in order goes first", victim.node)
+
+    def _in_part(self, node: Node) -> None:
+        """FULL alone, nothing on the host: a leaf is cut, so that only what is short goes."""
+        demand = self._demand
+        if demand is None or node.slots[Tier.HOST][Component.FULL] is not None:
+            return
+        pages = node.tokens // self.page_size
+        short = demand[0] - (self._pools[0].free_slots - pages)
+        if 0 < short < pages:
+            self.report("P2", "evicts.excess", f"{short} pages evicted", pages)
+
+    def _short(self, given: list[int] | None) -> list[int]:
+        """By component, what is short and not on its way, before `given` pages became free."""
+        assert self._demand is not None
+        residency = self.cache.residency
+        coming = residency.leaving_pages() if residency.leaving else (0,) * len(self.components)
+        back = given or [0] * len(self.components)
+        return [
+            wanted - (pool.free_slots - freed) - soon
+            for wanted, pool, freed, soon in zip(
+                self._demand, self._pools, back, coming, strict=True
+            )
+        ]
+
+    def _best(self, component: Component, but: Node) -> Rank | None:
+        """The smallest rank among the candidates other than `but`; None if that is not known."""
+        shades = self.shadows.shades
+        nodes = shades.residents[Tier.DEVICE][component]
+        if not self.afford(len(nodes)):
+            return None
+        ranks = (
+            shades.rank(node, component)
+            for node in naive.evictable(nodes, Tier.DEVICE, component)
+            if node is not but and node is not but.parent
+        )
+        return min(ranks, default=None)
+
+    def _stuck(self, component: Component, short: int) -> None:
+        nodes = self.shadows.shades.residents[Tier.DEVICE][component]
+        if not self.afford(len(nodes)):
+            return
+        left = next(naive.evictable(nodes, Tier.DEVICE, component), None)
+        if left is not None:
+            name = component.name.lower()
+            self.report(
+                "P2", f"stuck.{name}", f"{left} evicted: it is free to go", f"{short} short"
+            )
+
+    def _pending(self, room: Room) -> None:
+        """No more is promised than backups in flight can free."""
+        nodes = {
+            part.node: None
+            for copy in self.cache.transfers.queues[Tier.HOST]
+            for part in copy.parts
+        }
+        for component in self.components:
+            most = sum(len(node.slots[0][component] or ()) for node in nodes)
+            if room.pending[component] > most:
+                name = component.name.lower()
+                expected = f"at most {most} pages on their way"
+                self.report("P2", f"room.pending.{name}", expected, room.pending[component])
