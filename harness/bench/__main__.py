@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import click
 from rich.console import Console
@@ -12,19 +13,20 @@ from harness.bench.publish import publish
 from harness.bench.sheet import Sheet, show
 
 PUBLISHED = Path("results/published")
-PLAIN_WIDTH = 160  # columns, where there is no terminal to ask
+QUICK_REQUESTS = 100
+PLAIN_WIDTH = 200  # columns, where there is no terminal to ask
 Benchmark = Callable[[], Sequence[Sheet]]
 FULL: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(30)],
-    "world": lambda: [world.measure(3, whole=True)],
-    "shares": lambda: shares.measure(whole=True),
+    "world": lambda: [world.measure(world.whole_trace(), repeats=3)],
+    "shares": lambda: shares.measure(world.whole_trace()),
     "kernel": lambda: [kernel.measure(15, announcements=200_000)],
     "search": lambda: [search.measure(5, schedules=2_000)],
 }
 QUICK: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(3)],
-    "world": lambda: [world.measure(1, whole=False)],
-    "shares": lambda: shares.measure(whole=False),
+    "world": lambda: [world.measure(world.bundled_head(QUICK_REQUESTS), repeats=1)],
+    "shares": lambda: shares.measure(world.bundled_head(QUICK_REQUESTS)),
     "kernel": lambda: [kernel.measure(3, announcements=20_000)],
     "search": lambda: [search.measure(1, schedules=50)],
 }
@@ -46,7 +48,9 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
     callback=_names,
     help="Which benchmarks to run, with commas between.",
 )
-@click.option("--quick", is_flag=True, help="The bundled trace and few repeats: half a minute.")
+@click.option(
+    "--quick", is_flag=True, help="A head of the bundled trace, few repeats: half a minute."
+)
 @click.option(
     "--output-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -55,22 +59,38 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 def main(only: tuple[str, ...], quick: bool, output_dir: Path | None) -> None:
     """Time the tree, the pools, the world and the kernel on this machine."""
+    if output_dir is None and not quick and len(only) == len(FULL):
+        output_dir = PUBLISHED
+    if output_dir is not None:
+        _make(output_dir)
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     sheets: list[Sheet] = []
     for name in only:
         for sheet in (QUICK if quick else FULL)[name]():
             show(sheet, console)
             sheets.append(sheet)
-    if output_dir is None and not quick and len(only) == len(FULL):
-        output_dir = PUBLISHED
     if output_dir is not None:
-        for path in publish(sheets, output_dir, command=_command()):
+        for path in publish(sheets, output_dir, command=_command(only, quick)):
             console.print(f"wrote {path}", highlight=False)
 
 
-def _command() -> str:
-    arguments = " ".join(sys.argv[1:])
-    return f'make bench ARGS="{arguments}"' if arguments else "make bench"
+def _make(directory: Path) -> None:
+    """Before anything is timed, because a full run takes long."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise click.BadParameter(
+            f"{directory} cannot be written to ({error.strerror}): use --output-dir FOLDER"
+        ) from None
+
+
+def _command(only: Sequence[str], quick: bool) -> str:
+    flags = ["--quick"] if quick else []
+    if len(only) < len(FULL):
+        flags.append(f"--only {','.join(only)}")
+    return f'make bench ARGS="{" ".join(flags)}"' if flags else "make bench"
 
 
 if __name__ == "__main__":

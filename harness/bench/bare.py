@@ -5,7 +5,7 @@ Invariant: a run of a trace does the same on every machine, so its digest says w
 
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 from cache.config import CacheConfig, PoolPages
@@ -26,23 +26,36 @@ from harness.soak.settings import Serving, Traffic
 STEP_LIMIT = 10**12
 
 
+class Excerpt(NamedTuple):
+    """A trace file, or the first requests of it."""
+
+    path: Path
+    num_requests: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
 class Ran(NamedTuple):
     """One run. `events` are the kernel's steps, points that nothing came between included;
-    `operations` those of the cache's contract, None where nobody counted."""
+    `operations` those of the cache's contract; None is what nobody counted."""
 
     requests: int
     wall_s: float
+    cpu_s: float
     model_s: float
     events: int
     operations: int | None
     peak_rss_bytes: int
+    violations: int | None
     digest: str
 
 
 class BareRun:
     """Made for one run of `trace`, at its own speed, on a cache of `kind` as a soak sizes it."""
 
-    def __init__(self, trace: Path, *, kind: type[UnifiedCache] | type[NullCache]) -> None:
+    def __init__(self, trace: Excerpt, *, kind: type[UnifiedCache] | type[NullCache]) -> None:
         server, traffic = plan_server(Serving()), traffic_of(trace)
         self._operations = OperationCount()
         self._requests = self._events = 0
@@ -63,17 +76,19 @@ class BareRun:
 
     def run(self) -> Ran:
         """Raises AssertionError when the world does not come to its end."""
-        start = perf_counter()
+        start, cpu_start = perf_counter(), process_time()
         ended = self._world.run(VirtualClock(), step_limit=STEP_LIMIT)
-        elapsed = perf_counter() - start
+        elapsed, cpu = perf_counter() - start, process_time() - cpu_start
         assert ended.reason == "finished", ended
         return Ran(
             self._requests,
             elapsed,
+            cpu,
             ended.now,
             self._events,
             self._operations.total,
             peak_rss_bytes(),
+            None,
             self._world.digest,
         )
 
@@ -84,9 +99,11 @@ class BareRun:
         self._events += 1
 
 
-def traffic_of(trace: Path) -> TrafficPlan:
-    """The whole of `trace` at its own speed."""
-    return plan_traffic(Traffic(trace=str(trace), time_scale=1.0))
+def traffic_of(trace: Excerpt) -> TrafficPlan:
+    """The requests of `trace` at its own speed."""
+    return plan_traffic(
+        Traffic(trace=str(trace.path), num_requests=trace.num_requests, time_scale=1.0)
+    )
 
 
 class OperationCount(Observer):

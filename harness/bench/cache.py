@@ -19,6 +19,7 @@ from cache.table import PageTable
 from cache.tree import Node
 from cache.unified import UnifiedCache
 from harness.bench.sheet import Cell, Sheet, Spread, spread_of
+from harness.oracles import Violation, Watch, default_oracles
 
 PAGE_TOKENS = 64
 SEQUENCE_PAGES = 512
@@ -48,7 +49,7 @@ REFERENCE = {
 REFERENCE_SOURCE = (
     "Reference: SGLang 0.5.23 on this kind of machine, by a script of this shape: Rust core 75 us,"
     " 777 us, 2.9 ms; Python core 875 us, 2,390 us, 5.9 ms (measured earlier, not in this run)."
-    " 'x' columns say how many times as long the reference took."
+    " 'rust_x' and 'python_x' say how many times as long it took."
 )
 
 
@@ -63,12 +64,19 @@ class Forest(NamedTuple):
 def measure(repeats: int) -> Sheet:
     rows: list[tuple[Cell, ...]] = []
     for forest in (spread_forest(), deep_forest()):
-        runs = [_run(forest) for _ in range(repeats)]
-        floors = [_run_null(forest) for _ in range(repeats)]
+        runs = [_run(UnifiedCache(config()), forest) for _ in range(repeats)]
+        watched = [_run(_watched(), forest) for _ in range(repeats)]
+        null = [_run_null(forest) for _ in range(repeats)]
         for operation in runs[0]:
-            ours = spread_of([run[operation] for run in runs])
-            floor = [run[operation] for run in floors if operation in run]
-            rows.append(_row(f"{forest.name}: {operation}", operation, ours, floor))
+            ours, theirs = _spread(runs, operation), _spread(watched, operation)
+            floor = _spread(null, operation).median if operation in null[0] else None
+            cells = (
+                *ours,
+                *_reference(operation, ours),
+                theirs.median,
+                theirs.median / ours.median,
+            )
+            rows.append((f"{forest.name}: {operation}", *cells, floor))
     return Sheet(
         name="cache",
         title="Cache: tree and pools at production size",
@@ -83,6 +91,8 @@ def measure(repeats: int) -> Sheet:
             "rust_x",
             "python_us",
             "python_x",
+            "oracles_us",
+            "oracles_x",
             "null_cache_us",
         ),
         rows=tuple(rows),
@@ -99,8 +109,7 @@ def page_slots(node: Node) -> list[int]:
     return slots
 
 
-def _run(forest: Forest) -> Timings:
-    cache = UnifiedCache(config())
+def _run(cache: UnifiedCache, forest: Forest) -> Timings:
     timings = {"insert": _mean_us(lambda key: finish_s(cache, key), forest.stored)}
     timings["match, first"] = _mean_us(lambda key: match_s(cache, key), forest.probes)
     timings["match"] = _mean_us(lambda key: match_s(cache, key), forest.probes)
@@ -201,13 +210,27 @@ def _keys(sequences: list[Tokens]) -> list[Key]:
     return [Key(tokens.astype("<i4").tobytes(), PAGE_TOKENS) for tokens in sequences]
 
 
-def _row(name: str, operation: str, ours: Spread, floor: list[float]) -> tuple[Cell, ...]:
+def _watched() -> UnifiedCache:
+    """With every oracle on; a finding ends the benchmark."""
+    watch = Watch(default_oracles("every"), on_violation=_refuse)
+    cache = UnifiedCache(config(), watch)
+    watch.attach(cache)
+    return cache
+
+
+def _refuse(violation: Violation) -> None:
+    raise AssertionError(violation)
+
+
+def _spread(runs: list[Timings], operation: str) -> Spread:
+    return spread_of([run[operation] for run in runs])
+
+
+def _reference(operation: str, ours: Spread) -> tuple[Cell, ...]:
     known = REFERENCE.get(operation)
-    null = spread_of(floor).median if floor else None
     if known is None:
-        return (name, *ours, None, None, None, None, null)
-    rust, python = known
-    return (name, *ours, rust, rust / ours.median, python, python / ours.median, null)
+        return (None, None, None, None)
+    return (known.rust, known.rust / ours.median, known.python, known.python / ours.median)
 
 
 def _notes(repeats: int) -> tuple[str, ...]:
@@ -220,5 +243,7 @@ def _notes(repeats: int) -> tuple[str, ...]:
         " the edge that the hit ends in, as the first match of a new branch does. insert: `finish`"
         " of a request that computed the whole sequence, its duplicates given back and its table"
         f" closed. evict: `make_room` for {EVICTED_PAGES * PAGE_TOKENS:,} tokens.",
+        "oracles: the same with every oracle on, and how many times as long that takes. null_cache:"
+        " the contract with nothing cached, the least that a call costs.",
         "spread: half of a hit lies on the base. deep: every hit walks a path of 50 nodes.",
     )

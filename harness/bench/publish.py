@@ -16,10 +16,7 @@ HEADER = ("benchmark", "row", "column", "value")
 
 
 def publish(sheets: Sequence[Sheet], directory: Path, *, command: str) -> tuple[Path, Path]:
-    """Write bench.md and bench.csv into `directory`, which is made if need be.
-
-    Raises `OSError` when it cannot be written to."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write bench.md and bench.csv into `directory`, which is there. Raises `OSError`."""
     page, table = directory / "bench.md", directory / "bench.csv"
     page.write_text(_page(sheets, command), encoding="utf-8")
     table.write_text(_table(sheets), encoding="utf-8")

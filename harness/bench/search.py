@@ -13,13 +13,14 @@ from harness.bench.sheet import Cell, Sheet, spread_of
 from harness.engine.marks import Marks
 from harness.explore.campaign import default_portfolio
 from harness.explore.estimate import Estimator
+from harness.explore.marks import run_marks
 from harness.explore.outcome import Scenario
 from harness.explore.pickers import Chooser, Search
 from harness.explore.prng import derive
 from harness.explore.tape import Tape
 from harness.hunt.arena import Arena
-from harness.hunt.runner import ArenaRunner
 from harness.hunt.scenario import config_of, swarm
+from harness.oracles import Violation, Watch, default_oracles
 
 STEP_LIMIT = 2_000
 SEED = 1
@@ -82,15 +83,27 @@ def _search(run: Run, grain: str, schedules: int) -> Searched:
 
 def _run_bare(scenario: Scenario, chooser: Chooser) -> Tape:
     config = config_of(scenario)
-    arena = Arena(scenario, UnifiedCache(config), Marks(config))
+    return _torture(scenario, chooser, UnifiedCache(config), Marks(config))
+
+
+def _run_watched(scenario: Scenario, chooser: Chooser) -> Tape:
+    found: list[Violation] = []
+    config = config_of(scenario)
+    marks = Marks(config)
+    watch = Watch(default_oracles("every"), listeners=[marks], on_violation=found.append)
+    cache = UnifiedCache(config, watch)
+    watch.attach(cache)
+    tape = _torture(scenario, chooser, cache, marks)
+    run_marks(tape.order, tape.points, marks.counts)
+    return tape
+
+
+def _torture(scenario: Scenario, chooser: Chooser, cache: UnifiedCache, marks: Marks) -> Tape:
+    arena = Arena(scenario, cache, marks)
     arena.start()
     search = Search(chooser)
     arena.kernel.run(search, step_limit=STEP_LIMIT)
     return search.tape
-
-
-def _run_watched(scenario: Scenario, chooser: Chooser) -> Tape:
-    return ArenaRunner().run(scenario, chooser).tape
 
 
 def _row(name: str, runs: list[Searched]) -> tuple[Cell, ...]:

@@ -3,17 +3,18 @@
 Invariant: the shares of one run add up to 1.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
+from harness.bench.bare import Excerpt
 from harness.bench.fresh import in_fresh_process
 from harness.bench.sampler import INTERVAL_S, Sampler
 from harness.bench.sheet import Cell, Sheet
-from harness.bench.world import CASES, Case, trace_file
+from harness.bench.world import CASES, LONGEST, REFERENCE, Case
 
 PARTS = ("kernel", "cache", "oracles", "records", "workload", "engine", "other")
 HOTTEST = 12
 USUAL = "soak, oracles sampled"  # whose hottest functions are shown
+SAMPLED = (REFERENCE, USUAL, LONGEST)
 
 
 class Sampled(NamedTuple):
@@ -24,23 +25,22 @@ class Sampled(NamedTuple):
     functions: dict[str, float]
 
 
-def measure(*, whole: bool) -> tuple[Sheet, Sheet]:
+def measure(trace: Excerpt) -> tuple[Sheet, Sheet]:
     """The parts, and the functions that are hottest in a soak as it usually is."""
-    trace = trace_file(whole=whole)
-    runs = {name: in_fresh_process(_sampled, case, trace) for name, case in CASES.items()}
+    runs = {name: in_fresh_process(_sampled, CASES[name], trace) for name in SAMPLED}
     columns = [name.replace(", ", " ").replace(" ", "_") + "_pct" for name in runs]
     usual = runs[USUAL].functions
     hottest = sorted(usual, key=lambda name: (-usual[name], name))[:HOTTEST]
     parts = Sheet(
         name="shares",
-        title=f"Shares of processor time: {trace.stem}",
+        title=f"Shares of processor time: {trace.name}",
         notes=_notes(runs),
         columns=("part", *columns),
         rows=tuple(_row(part, [run.parts for run in runs.values()]) for part in PARTS),
     )
     functions = Sheet(
         name="hottest",
-        title=f"Hottest functions: {trace.stem}",
+        title=f"Hottest functions: {trace.name}",
         notes=(f"The {HOTTEST} hottest of the run '{USUAL}', from the same samples.",),
         columns=("function", *columns),
         rows=tuple(_row(name, [run.functions for run in runs.values()]) for name in hottest),
@@ -48,7 +48,7 @@ def measure(*, whole: bool) -> tuple[Sheet, Sheet]:
     return parts, functions
 
 
-def _sampled(case: Case, trace: Path) -> Sampled:
+def _sampled(case: Case, trace: Excerpt) -> Sampled:
     run = case(trace)
     with Sampler() as sampler:
         run.run()

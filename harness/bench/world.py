@@ -7,11 +7,12 @@ event, so none is faster by doing less for a request.
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Protocol
 
 from cache.null import NullCache
 from cache.unified import UnifiedCache
-from harness.bench.bare import BareRun, Ran
+from harness.bench.bare import BareRun, Excerpt, Ran
 from harness.bench.fresh import in_fresh_process
 from harness.bench.sheet import Cell, Sheet, spread_of
 from harness.bench.soaked import SoakedRun
@@ -27,53 +28,61 @@ class Run(Protocol):
     def run(self) -> Ran: ...
 
 
-Case = Callable[[Path], Run]
-REFERENCE = "reference cache"
+Case = Callable[[Excerpt], Run]
+REFERENCE, LONGEST = "reference cache", "soak, every oracle"
 CASES: Mapping[str, Case] = {
     "null cache": partial(BareRun, kind=NullCache),
     REFERENCE: partial(BareRun, kind=UnifiedCache),
     "soak, oracles off": partial(SoakedRun, oracles="off"),
     "soak, oracles sampled": partial(SoakedRun, oracles="sampled"),
-    "soak, every oracle": partial(SoakedRun, oracles="every"),
+    LONGEST: partial(SoakedRun, oracles="every"),
 }
 
 
-def measure(repeats: int, *, whole: bool) -> Sheet:
-    trace = trace_file(whole=whole)
+def measure(trace: Excerpt, *, repeats: int) -> Sheet:
     runs = {
-        name: [in_fresh_process(_run, case, trace) for _ in range(repeats)]
+        name: [
+            in_fresh_process(_run, case, trace) for _ in range(1 if name == LONGEST else repeats)
+        ]
         for name, case in CASES.items()
     }
     firsts = [ran for ran, *_ in runs.values()]
     counted = {ran.digest: ran.operations for ran in firsts if ran.operations is not None}
     return Sheet(
         name="world",
-        title=f"World: {trace.stem}, {runs[REFERENCE][0].requests:,} requests, virtual clock",
-        notes=_notes(repeats, whole and trace.stem == WHOLE_TRACE.stem),
+        title=f"World: {trace.name}, {runs[REFERENCE][0].requests:,} requests, virtual clock",
+        notes=_notes(repeats, trace),
         columns=(
             "run",
             "wall_s",
             "min_s",
             "max_s",
+            "cpu_s",
             "model_h",
             "events",
             "events_per_s",
             "operations",
             "operations_per_s",
             "peak_rss_mb",
+            "violations",
             "digest",
         ),
         rows=tuple(_row(name, ran, counted.get(ran[0].digest)) for name, ran in runs.items()),
     )
 
 
-def trace_file(*, whole: bool) -> Path:
+def whole_trace() -> Excerpt:
     """The whole conversation trace where it can be had, else the bundled head of it."""
     path = Path(__file__).resolve().parents[2] / WHOLE_TRACE
-    return path.resolve() if whole and path.is_file() else bundled_trace(DEFAULT_TRACE)
+    return Excerpt(path.resolve() if path.is_file() else bundled_trace(DEFAULT_TRACE))
 
 
-def _run(case: Case, trace: Path) -> Ran:
+def bundled_head(num_requests: int) -> Excerpt:
+    """The first requests of the bundled trace."""
+    return Excerpt(bundled_trace(DEFAULT_TRACE), num_requests)
+
+
+def _run(case: Case, trace: Excerpt) -> Ran:
     return case(trace).run()
 
 
@@ -86,22 +95,25 @@ def _row(name: str, runs: list[Ran], operations: int | None) -> tuple[Cell, ...]
         wall.median,
         wall.least,
         wall.most,
+        median(ran.cpu_s for ran in runs),
         first.model_s / 3600,
         first.events,
         first.events / wall.median,
         operations,
         operations and operations / wall.median,
         max(ran.peak_rss_bytes for ran in runs) / 1e6,
+        first.violations,
         first.digest,
     )
 
 
-def _notes(repeats: int, is_whole: bool) -> tuple[str, ...]:
-    trace = "The whole" if is_whole else "The bundled head of the"
+def _notes(repeats: int, trace: Excerpt) -> tuple[str, ...]:
+    whole = trace.path.stem == WHOLE_TRACE.stem and trace.num_requests is None
+    what = "The whole" if whole else "Only a head of the"
     return (
-        f"{trace} Mooncake conversation trace at its own speed, on the configuration that `soak`"
-        f" takes when it is given no flags; one process a run, one core; {repeats} repeats, the"
-        " median and the extremes of the wall time.",
+        f"{what} Mooncake conversation trace at its own speed, on the configuration that `soak`"
+        f" takes when it is given no flags; one process a run, one core; {repeats} repeats, 1"
+        f" of '{LONGEST}'; the median and the extremes of the wall time.",
         "events: steps of the kernel. operations: those of the cache's contract that do work"
         " (match, load_back, settle, extend, read, commit, finish, abort, acknowledge).",
         "null cache and reference cache: the world alone, no records, no oracles. soak: with"
