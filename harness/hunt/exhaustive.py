@@ -4,7 +4,7 @@ import time
 from typing import Any, NamedTuple
 
 from harness.explore.campaign import Finding
-from harness.explore.exhaust import Bounds, Exhausted, exhaust
+from harness.explore.exhaust import UNLIMITED, Bounds, Exhausted, exhaust
 from harness.explore.outcome import Scenario
 from harness.faults import fault_named
 from harness.hunt.findings import Told, work_out
@@ -31,10 +31,11 @@ def search_exhaustively(
     fault: str,
     *,
     budget_s: float,
-    bounds: Bounds = Bounds(),  # noqa: B008  # an immutable tuple
 ) -> Searched:
-    """Run every order within the bounds, or as many as the budget allows."""
+    """Run every order, or as many as the budget allows; at most as many preemptions as the
+    scenario's file says, if it does."""
     started = time.monotonic()
+    bounds = Bounds(preemptions=scenario.get("preemptions", UNLIMITED))
     runner = ArenaRunner(fault_named(fault) if fault else None)
     result = exhaust(
         lambda chooser: runner.run(scenario, chooser),

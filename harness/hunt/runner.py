@@ -50,7 +50,7 @@ class ArenaRunner:
             fault = fault_named(scenario["fault"])
         marks = Marks(config)
         watch = Watch(
-            default_oracles("every", without=self._without),
+            default_oracles("every", without=self._blind(scenario)),
             listeners=[marks],
             on_violation=found.append,
         )
@@ -96,6 +96,10 @@ class ArenaRunner:
             tape=tape,
             marks=run_marks(tape.order, tape.points, _reached(marks)),
         )
+
+    def _blind(self, scenario: Scenario) -> tuple[str, ...]:
+        """Where room is refused on purpose, nobody can say that it should have been found."""
+        return (*self._without, "progress") if scenario["rooms_fail"] else self._without
 
     def _judge(
         self, ended: Ended, arena: Arena, watch: Watch, found: list[Violation], steps: int

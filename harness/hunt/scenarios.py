@@ -33,7 +33,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def _check_names(path: Path, data: dict[str, Any]) -> None:
-    known = {"grain", "fault", "about", *swarm("fine").knobs}
+    known = {"grain", "fault", "about", "preemptions", *swarm("fine").knobs}
     unknown = sorted(set(data) - known)
     if unknown:
         raise ScenarioError(
