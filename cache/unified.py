@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cache.backup import Backups
 from cache.components import rules_for
-from cache.config import CacheConfig, Component, Tier, WritePolicy
+from cache.config import SWA, CacheConfig, Component, Tier, WritePolicy
 from cache.contract import Cache, Commit, Demand, LoadBack, Match, Reading, Room
 from cache.eviction import DeviceEvictor, HostEvictor
 from cache.insertion import Insertion
@@ -79,12 +79,11 @@ class UnifiedCache(Cache):
         assert admission.anchor is match.anchor
         path = list(reversed(list(match.anchor.ancestors())))
         anchor = self.loadbacks.deepest_on_device(path)
+        self._cut_at_window(anchor)
         table = PageTable(self._next_table(), holder, self.config.page_size, priority=priority)
         self.tables[table.number] = table
         table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, holder)
-        for node in path:
-            if node.end > anchor.end:
-                break
+        for node in reversed(list(anchor.ancestors())):
             self._share(table, node)
         table.swa_from = table.shared
         table.written = anchor.end
@@ -149,6 +148,7 @@ class UnifiedCache(Cache):
         assert old is not None
         assert not table.closed
         result, anchor = self._insert(table, key, old.anchor)
+        self._cut_at_window(anchor)
         table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, table.holder)
         self.locks.release(old)
         self._use(anchor, old.anchor, table.priority)
@@ -236,6 +236,18 @@ class UnifiedCache(Cache):
 
     def _reach(self, anchor: Node) -> list[int]:
         return [rule.needed_from(anchor.end) for rule in self.rules]
+
+    def _cut_at_window(self, anchor: Node) -> None:
+        """Let a node begin where the anchor's window does: a lock covers whole nodes, and would
+        keep slots of a long one that nobody reads any more."""
+        if SWA not in self.config.components:
+            return
+        start = self.rules[SWA].needed_from(anchor.end)
+        for node in anchor.ancestors():
+            if node.start < start < node.end:
+                self.tree.split(node, (start - node.start) // self.config.page_size)
+            if node.start <= start:
+                return
 
     def _share(self, table: PageTable, node: Node) -> None:
         slots = node.slots[Tier.DEVICE][Component.FULL]
