@@ -50,10 +50,19 @@ def report(directory: str) -> None:
 @cli.command("hunt")
 @click.option("--fault", default="", help="Put this defect into the cache first (see faults).")
 @click.option("--budget", type=Duration(), default="60s", show_default=True, help="How long.")
-@click.option("--strategy", default="portfolio", show_default=True,
-              help="portfolio, uniform, sticky, urw, pos, pct, pct3, mutation or directed.")
-@click.option("--grain", type=GRAINS, default="both", show_default=True,
-              help="Admissions in one piece, or anything between any two of their steps.")
+@click.option(
+    "--strategy",
+    default="portfolio",
+    show_default=True,
+    help="portfolio, uniform, sticky, urw, pos, pct, pct3, mutation or directed.",
+)
+@click.option(
+    "--grain",
+    type=GRAINS,
+    default="both",
+    show_default=True,
+    help="Admissions in one piece, or anything between any two of their steps.",
+)
 @click.option("--scenario", default="", metavar="FILE", help="One small world instead of swarms.")
 @click.option("--exhaustive", is_flag=True, help="Every order of the scenario, states met once.")
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
