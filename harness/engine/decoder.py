@@ -17,6 +17,7 @@ class Decoder:
         self.context_tokens = 0
         self.answer_tokens_left = 0
         self._due: list[tuple[int, int]] = []
+        self._joined: dict[int, Job] = {}  # since the last step
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -28,7 +29,7 @@ class Decoder:
         job.joined = self.tick
         job.joined_written = job.table.written
         job.joined_generated = job.generated
-        self.jobs[job.number] = job
+        self.jobs[job.number] = self._joined[job.number] = job
         self.context_tokens += job.joined_written
         self.answer_tokens_left += job.output_len - job.generated
         self.schedule(job)
@@ -39,19 +40,25 @@ class Decoder:
         job.generated = self.generated(job)
         self.answer_tokens_left -= job.output_len - job.generated
         del self.jobs[job.number]
+        self._joined.pop(job.number, None)
 
     def step(self) -> list[Job]:
         """One token for every job; those with an event now, in order of arrival."""
         self.tick += 1
+        self._joined.clear()
         self.context_tokens += len(self.jobs)
         self.answer_tokens_left -= len(self.jobs)
-        due: list[Job] = []
+        due: dict[int, Job] = {}  # a job that left and joined again may be listed twice
         while self._due and self._due[0][0] <= self.tick:
             tick, number = heappop(self._due)
             job = self.jobs.get(number)
             if job is not None and tick == self._next_event(job):
-                due.append(job)
-        return due
+                due[number] = job
+        return list(due.values())
+
+    def joined_now(self) -> list[Job]:
+        """Jobs that no step has given a token yet."""
+        return list(self._joined.values())
 
     def schedule(self, job: Job) -> None:
         """Note when `job` needs attention next; again after every event that was dealt with."""
@@ -63,6 +70,10 @@ class Decoder:
 
     def generated(self, job: Job) -> int:
         return job.joined_generated + self.tick - job.joined
+
+    def complete(self, job: Job) -> bool:
+        """Whether the answer of `job` has all its tokens."""
+        return self.generated(job) >= job.output_len
 
     def _next_event(self, job: Job) -> int:
         assert job.table is not None

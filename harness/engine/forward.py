@@ -51,8 +51,7 @@ class Forward:
         self._give_up = give_up
         self._on_gap = on_gap
         self._page_size = cache.config.page_size
-        self._last_token_s = 0.0
-        self._newcomers: list[tuple[int, float]] = []
+        self._last_step_s = 0.0
         self.pressure = Pressure(cache, roster, self.write_decoded)
         self.batch_tokens = 0
         self.steps = 0
@@ -74,6 +73,8 @@ class Forward:
         assert job.table is not None
         decoder = self._roster.decoder
         written = decoder.written(job)
+        if decoder.tick > job.joined:
+            job.last_token_s = self._last_step_s
         job.know(decoder.generated(job))
         self._cache.write(job.table, job.key.prints(), written)
         self._cache.read(job.table, written)
@@ -133,15 +134,18 @@ class Forward:
             self._first_token(job)
 
     def _first_token(self, job: Job) -> None:
+        """The token that a prefill ends with: the first, or after a retraction the next."""
         job.generated += 1
         now = self._kernel.now
         if job.first_token_s < 0:
             job.first_token_s = now
+        else:
+            self._on_gap(now - job.last_token_s, 1)
+        job.last_token_s = now
         if job.generated >= job.output_len:
             self._finish(job)
-            return
-        self._newcomers.append((job.number, now))
-        self._roster.to_decode(job)
+        else:
+            self._roster.to_decode(job)
 
     # -- decode --------------------------------------------------------------------------------
 
@@ -152,7 +156,9 @@ class Forward:
         work = Work(decode_requests=count, decode_context_tokens=decoder.context_tokens)
         await self._kernel.pause(self._seconds(work), "forward.decode")
         self._count_gaps()
-        for job in decoder.step():
+        # What is complete makes room, and must not be retracted for one that still grows.
+        due = sorted(decoder.step(), key=lambda job: (not decoder.complete(job), job.order))
+        for job in due:
             if job.number in decoder.jobs:  # not retracted for the sake of one before it
                 self._take_token(job)
 
@@ -161,7 +167,7 @@ class Forward:
         assert job.table is not None
         self.write_decoded(job)
         decoder = self._roster.decoder
-        if decoder.generated(job) >= job.output_len:
+        if decoder.complete(job):
             decoder.leave(job)
             self._finish(job)
             return
@@ -172,14 +178,14 @@ class Forward:
             self._roster.to_stalled(job)
 
     def _count_gaps(self) -> None:
-        now, jobs = self._kernel.now, self._roster.decoder.jobs
-        fresh = [since for number, since in self._newcomers if number in jobs]
-        self._newcomers.clear()
-        for since in fresh:
-            self._on_gap(now - since, 1)
-        if len(jobs) > len(fresh):
-            self._on_gap(now - self._last_token_s, len(jobs) - len(fresh))
-        self._last_token_s = now
+        """Before the step: those who joined since the last one had their last token elsewhere."""
+        now, decoder = self._kernel.now, self._roster.decoder
+        joined = decoder.joined_now()
+        for job in joined:
+            self._on_gap(now - job.last_token_s, 1)
+        if len(decoder) > len(joined):
+            self._on_gap(now - self._last_step_s, len(decoder) - len(joined))
+        self._last_step_s = now
 
     def _seconds(self, work: Work) -> float:
         """Whole nanoseconds, so that the last bit of a machine's arithmetic decides nothing."""

@@ -53,6 +53,7 @@ class Job:
     matched_s: float = -1.0
     loaded_s: float = -1.0
     first_token_s: float = -1.0
+    last_token_s: float = -1.0  # as of when it last joined or left the decoding batch
     end_s: float = -1.0
     device_tokens: int = 0  # of the first admission's hit
     host_tokens: int = 0
