@@ -144,6 +144,6 @@ class Clients:
         limit = self._load.num_requests
         return (
             self.stopping
-            or due > self._load.duration_s
+            or max(due, self._kernel.now) > self._load.duration_s
             or (limit is not None and self.sent >= limit)
         )
