@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Protocol
 
 from cache.config import Component
-from cache.contract import Cache
+from cache.contract import Cache, Match
 from cache.keys import Key, pages_of
 from cache.locks import Lock
 from cache.table import PageTable
@@ -57,7 +57,7 @@ class Admission:
             return Verdict.AGAIN
         try:
             await self._step("admit.budget", obj)
-            if not self._fits(job, match.device_tokens, reserve()):
+            if not self._fits(job, match, reserve()):
                 return Verdict.NO_ROOM
             await self._step("admit.load_back", obj)
             self._cache.load_back(match, admission)
@@ -68,10 +68,14 @@ class Admission:
             self._release(admission)
         return Verdict.ADMITTED
 
-    def _fits(self, job: Applicant, hit_tokens: int, reserve: int) -> bool:
-        """Whether the rest of the prompt, and what running jobs may still need, can be had."""
-        prompt = pages_of(job.key.tokens + 1, self._page_size) - hit_tokens // self._page_size
-        return self._cache.available(Component.FULL) >= prompt + reserve
+    def _fits(self, job: Applicant, match: Match, reserve: int) -> bool:
+        """Whether the rest of the prompt, and what running jobs may still need, can be had.
+
+        What the path to the anchor has on the device is under the admission lock: not available,
+        and not wanted either, whether it can be served yet or a load-back has to come first."""
+        held = match.loadable_tokens // self._page_size - match.load_pages[Component.FULL]
+        wanted = pages_of(job.key.tokens + 1, self._page_size) - held
+        return self._cache.available(Component.FULL) >= wanted + reserve
 
     def _release(self, admission: Lock) -> None:
         if admission.live:

@@ -22,21 +22,18 @@ class Pressure:
     def grow(self, job: Job) -> bool:
         """Room for one more token of `job`, at the price of younger jobs if need be. False when
         copies in flight will bring room, or everybody else is older."""
-        assert job.table is not None
-        while True:
-            if self._cache.extend(job.table, job.table.written + 1).enough:
-                return True
+        while not self._extend(job):
             if len(self._cache.transfers):
                 return False
             victim = self._youngest()
             if victim is job or victim.order < job.order:
                 return False
             self.retract(victim)
+        return True
 
     def resume(self, job: Job) -> bool:
         """Let a stalled job decode again if it can have its page now."""
-        assert job.table is not None
-        if not self._cache.extend(job.table, job.table.written + 1).enough:
+        if not self._extend(job):
             return False
         del self._roster.stalled[job.number]
         self._roster.to_decode(job)
@@ -70,6 +67,18 @@ class Pressure:
         job.table = None
         job.know(job.generated)
         self._roster.enqueue(job)
+
+    def _extend(self, job: Job) -> bool:
+        """A page for the next token of `job`. Where a window is what is short, what it has written
+        is committed first: a job that does not lets two windows grow, the one that it shares with
+        the tree and its own."""
+        cache, table = self._cache, job.table
+        assert table is not None
+        room = cache.extend(table, table.written + 1)
+        if any(room.short[1:]) and table.written // table.page_size > table.shared:
+            cache.commit(table, job.key)
+            room = cache.extend(table, table.written + 1)
+        return room.enough
 
     def _youngest(self) -> Job:
         return max(self._roster.holders(), key=lambda job: job.order)

@@ -83,6 +83,12 @@ class Roster:
         left += sum(job.output_len - job.generated for job in self.stalled.values())
         return pages + int(left * answer_share) // size
 
+    def active(self) -> Iterator[Job]:
+        """Every running job."""
+        yield from self.admitting.values()
+        yield from self.loading.values()
+        yield from self.holders()
+
     def holders(self) -> Iterator[Job]:
         """Jobs whose pages can be taken away, in no particular order of service."""
         yield from self.decoder.jobs.values()

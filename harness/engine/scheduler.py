@@ -8,17 +8,19 @@ once, and `on_end` is told.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from cache.config import Component, Tier
+from cache.config import Tier
 from cache.contract import Cache
 from cache.keys import pages_of
 from cache.transfers import CopyState
 from harness.engine.admission import Admission, Verdict
+from harness.engine.bell import Bell
 from harness.engine.compute import Compute
 from harness.engine.forward import Forward
 from harness.engine.job import Job, JobState, JobStatus
 from harness.engine.roster import Roster
 from harness.engine.streams import Streams
-from harness.explore.kernel import FINISHED, Kernel, Point, Signal
+from harness.engine.windows import Windows
+from harness.explore.kernel import FINISHED, Kernel, Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Scheduler:
         cache: Cache,
         compute: Compute,
         streams: Streams,
-        wake: Signal,
+        wake: Bell,
         limits: Limits,
         *,
         fine: bool,
@@ -58,8 +60,10 @@ class Scheduler:
         self._admission = Admission(cache, self._step)
         self._aborts: list[Job] = []
         self._attempts = 0
-        self._one_by_one = False  # in the fine grain, after an admission found no room
+        self._no_room = False  # an admission said so, and nothing has changed since
+        self._one_by_one = False  # the admissions of the fine grain, for one turn
         self.roster = Roster(cache.config.page_size)
+        self._windows = Windows(cache.config, self.roster)
         self.forward = Forward(
             kernel,
             cache,
@@ -98,14 +102,20 @@ class Scheduler:
         """Run for ever, as a daemon: the clients keep the world alive."""
         while True:
             await self._kernel.point("scheduler.turn")
+            self._wake.clear()
             await self._acknowledge()
             self._collect_aborted()
             await self._admit()
             self._streams.kick()
-            if await self.forward.run():
-                self._streams.kick()
-            elif not self.forward.pressure.relieve():
-                await self._kernel.wait(self._wake, "scheduler.idle")
+            idle = not await self.forward.run() and not self.forward.pressure.relieve()
+            self._streams.kick()  # planning may have issued backups to make room
+            self._one_by_one, self._no_room = self._in_each_others_way(), False
+            if idle and not self._one_by_one:
+                await self._wake.heard(self._kernel, "scheduler.idle")
+
+    def _in_each_others_way(self) -> bool:
+        """Whether there was no room for a job but for the admissions of others, which are over."""
+        return self._no_room and not self.roster.running and not len(self._cache.transfers)
 
     # -- copies --------------------------------------------------------------------------------
 
@@ -137,10 +147,10 @@ class Scheduler:
 
     async def _admit(self) -> None:
         roster, limits = self.roster, self._limits
-        while roster.queue and roster.running < limits.max_running_requests:
+        while roster.queue and roster.running < limits.max_running_requests and not self._no_room:
             if roster.prefill_backlog() >= limits.chunked_prefill_size:
                 return
-            if self._one_by_one and roster.admitting:
+            if not self._windows.admits(roster.queue[0]):
                 return
             job = roster.to_admitting()
             if job.matched_s < 0:
@@ -148,7 +158,9 @@ class Scheduler:
             if self._fine:
                 self._attempts += 1
                 self._kernel.spawn(f"{job.name}#{self._attempts}", self._attempt_fine(job))
-                return
+                if self._one_by_one:
+                    return
+                continue
             if limits.match_s:
                 await self._kernel.pause(limits.match_s, "scheduler.match", ("request", job.name))
             await self._kernel.point("admit", ("request", job.name))
@@ -156,12 +168,9 @@ class Scheduler:
                 return
 
     async def _attempt_fine(self, job: Job) -> None:
-        verdict = await self._attempt(job)
-        self._one_by_one = verdict is Verdict.NO_ROOM
+        self._no_room = await self._attempt(job) is Verdict.NO_ROOM
         self._streams.kick()
-        alone = not self.roster.running and not len(self._cache.transfers)
-        if verdict is not Verdict.NO_ROOM or alone:
-            self._wake.fire()
+        self._wake.fire()
 
     async def _attempt(self, job: Job) -> Verdict:
         verdict = await self._admission.admit(job, lambda: self._reserved_pages(job))
@@ -194,9 +203,11 @@ class Scheduler:
         self.roster.to_prefill(job)
 
     def _reserved_pages(self, job: Job) -> int:
-        ratio = self._limits.new_token_ratio
-        own = int((job.output_len - job.generated) * ratio) // self._cache.config.page_size
-        return own + self.roster.promised_pages(ratio)
+        """Pages for the answers; for that of `job` no more than an empty pool would have."""
+        ratio, config = self._limits.new_token_ratio, self._cache.config
+        own = int((job.output_len - job.generated) * ratio) // config.page_size
+        most = config.full.device - pages_of(job.key.tokens + 1, config.page_size)
+        return min(own, most) + self.roster.promised_pages(ratio)
 
     def _step(self, name: str, obj: object) -> Awaitable[None]:
         """A step inside an admission or a drain: a choice in the fine grain, else only told."""
@@ -248,12 +259,10 @@ class Scheduler:
         if job.prompt_len >= context:
             return f"{job.prompt_len} prompt tokens do not fit a context of {context}"
         longest = min(job.prompt_len + job.output_len, context)
-        config = self._cache.config
+        config, windows = self._cache.config, self._windows
         pages, capacity = pages_of(longest, config.page_size), config.full.device
         if pages > capacity:
             return f"{pages} pages do not fit a device pool of {capacity}"
-        if Component.SWA in config.components and config.pools(Component.SWA).device < min(
-            pages, config.window_pages + 2
-        ):
-            return f"a window and a page do not fit {config.pools(Component.SWA).device} SWA slots"
+        if windows.need(longest) > windows.slots:
+            return f"a window and the pages after it do not fit {windows.slots} SWA slots"
         return ""

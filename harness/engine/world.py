@@ -11,12 +11,13 @@ from hashlib import blake2b
 from cache.config import Tier
 from cache.contract import Cache
 from cache.transfers import CopyState
+from harness.engine.bell import Bell
 from harness.engine.clients import Clients, Load
 from harness.engine.compute import Compute
 from harness.engine.job import Job
 from harness.engine.scheduler import Limits, Scheduler
 from harness.engine.streams import Streams
-from harness.explore.kernel import Ended, Kernel, Picker, Signal
+from harness.explore.kernel import Ended, Kernel, Picker
 from workloads.request import Session
 
 
@@ -53,7 +54,7 @@ class World:
         self.kernel = Kernel()
         self._on_job = on_job
         self._digest = blake2b(digest_size=8)
-        wake = Signal("scheduler.wake")
+        wake = Bell("scheduler.wake")
         self.streams = Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
         self.scheduler = Scheduler(
             self.kernel,
