@@ -49,6 +49,8 @@ class UnifiedCache(Cache):
         self.insertion = Insertion(self.residency, self.tree, observer)
         self.tables: dict[int, PageTable] = {}  # open ones, by number
         self.tree.on_split = self._follow_split
+        nothing = tuple(0 for _ in config.components)
+        self._no_room_needed = Room(nothing, nothing)
         self._clock = 0
         self._table_numbers = 0
 
@@ -99,7 +101,7 @@ class UnifiedCache(Cache):
         assert not table.closed
         pages = pages_of(tokens, self.config.page_size) - len(table.full)
         if pages <= 0:
-            return _ROOM_ENOUGH
+            return self._no_room_needed
         room = self.make_room(Demand(pages, pages))
         if room.enough:
             full = self._allocate(Component.FULL, pages)
@@ -323,7 +325,6 @@ class UnifiedCache(Cache):
         return self._table_numbers
 
 
-_ROOM_ENOUGH = Room((0,), (0,))
 _UNCLOSED = WritePolicy.WRITE_BACK  # the one policy whose host may hold a child without its parent
 
 
