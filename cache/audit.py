@@ -126,8 +126,9 @@ def ownership(cache: UnifiedCache) -> Iterator[Finding]:
                 expected = f"slot {slot} owned by {pool.owner(slot).name} alone"
                 seen = [c.name for c in claims] or "nobody"
                 yield _finding("O1", f"owner.{pool.name}", expected, seen)
-        if pool.free_slots + pool.used_slots != pool.capacity:
-            yield _finding("O2", f"total.{pool.name}", pool.capacity, pool.used_slots)
+        total = sum(map(len, owners.values()))
+        if total != pool.capacity:
+            yield _finding("O2", f"total.{pool.name}", pool.capacity, total)
 
 
 def slot_map(cache: UnifiedCache) -> Iterator[Finding]:
@@ -255,7 +256,10 @@ def _compare(
     expected, seen = cache.tree.prints(node), pool.store.read(slots)
     if expected == seen:
         return
-    page = next(i for i, (a, b) in enumerate(zip(expected, seen, strict=True)) if a != b)
+    differ = (i for i, (a, b) in enumerate(zip(expected, seen, strict=False)) if a != b)
+    page = next(differ, None)
+    if page is None:
+        return  # as many as there are hold what they should: S3 tells how many are missing
     oracle = "C2" if seen[page] == UNWRITTEN else "C1"
     signature = f"node.{pool.name}"
     yield _finding(
