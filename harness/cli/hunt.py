@@ -289,7 +289,8 @@ def _marks_table(report: Report) -> Table:
 
 def _verdict_line(certificate: Certificate, report: Report, summary: Mapping[str, Any]) -> str:
     line = (
-        f"{summary['verdict'].upper()}: {report.schedules:,} schedules in {report.elapsed_s:,.1f} s,"
+        f"{summary['verdict'].upper()}: {report.schedules:,} schedules in"
+        f" {report.elapsed_s:,.1f} s,"
         f" {len(report.marks.pairs):,} ordered pairs, {len(report.marks.triples):,} triples,"
         f" {certificate.unseen_mass:.2%} of the orders estimated unseen"
     )
