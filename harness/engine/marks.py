@@ -63,8 +63,9 @@ class Marks(Observer):
         self._windowed = Component.SWA in config.components
         self._tombstones: dict[int, list[int]] = {}  # node number -> live admission locks
         self._covered: dict[int, list[int]] = {}  # lock number -> nodes
+        self._filling: set[int] = set()  # node numbers whose window a copy brings
         self._loads = 0
-        self._making_room = False
+        self._making_room = self._frozen = False
 
     def required(self, config: CacheConfig) -> tuple[str, ...]:
         """What a soak must have seen before it may call itself passed."""
@@ -74,6 +75,10 @@ class Marks(Observer):
             if config.write_policy is WritePolicy.WRITE_BACK:
                 marks.append("backup_under_pressure")
         return tuple(marks)
+
+    def freeze(self) -> None:
+        """What is dropped from now on is not evicted but flushed."""
+        self._frozen = True
 
     def hit(self, mark: str) -> None:
         self.counts[mark] += 1
@@ -111,15 +116,21 @@ class Marks(Observer):
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
+            self._filling.add(node.number)
             self.counts["revived_under_lock"] += node.number in self._tombstones
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is not Tier.DEVICE or component is not Component.SWA:
             return
+        if node.number in self._filling:
+            self._filling.remove(node.number)  # it has landed, as announced
+            return
         self.counts["revived_under_lock"] += node.number in self._tombstones
         self.counts["insert_filled_tombstone"] += node.hits > 0
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
+        if self._frozen:
+            return
         on_device = node.slots[Tier.DEVICE][Component.FULL] is not None
         if component is Component.SWA:
             self.counts["window_tombstoned"] += tier is Tier.DEVICE and on_device
@@ -133,6 +144,8 @@ class Marks(Observer):
             self.counts["host_eviction_inside_device_eviction"] += self._making_room
 
     def split(self, upper: Node, lower: Node) -> None:
+        if lower.number in self._filling:
+            self._filling.add(upper.number)
         flying = any(copy is not None for tier in Tier for copy in lower.inbound[tier])
         self.counts["split_with_copy_in_flight"] += flying
         self.counts["split_under_lock"] += any(any(lower.locks[tier]) for tier in Tier)
@@ -151,6 +164,7 @@ class Marks(Observer):
             self.hit("load_back_landed" if loading else "backup_landed")
         else:
             self.hit("follower_doomed" if copy.doomed else "copy_failed")
+            self._filling.difference_update(part.node.number for part in copy.parts if loading)
 
     def loaded_back(self, match: Match, result: LoadBack) -> None:
         mark = _LOADS.get(result.outcome)

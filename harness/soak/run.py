@@ -232,6 +232,7 @@ class Soak:
             try:
                 self.world.rest()
                 self._traffic.freeze()
+                self._marks.freeze()
                 self._watch.at_rest()
             except (BrokenInvariant, AssertionError) as error:
                 self._on_violation(violation_of(error, self._steps, self.world.kernel.now))

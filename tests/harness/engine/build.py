@@ -222,6 +222,7 @@ def judge(ran: Ran) -> Ran:
     assert not roster.running
     _judge_jobs(ran)
     ran.world.rest()
+    ran.marks.freeze()
     if isinstance(ran.cache, UnifiedCache):
         assert audit(ran.cache) == []
         assert len(ran.cache.locks) == 0, list(ran.cache.locks.live())
