@@ -226,6 +226,9 @@ class Arena:
             if not await self._extend(seeker, stop):
                 return False
             await self.kernel.point("forward", TREE)
+            if seeker.leaving:  # taken out of the batch before it is launched
+                self._end(seeker)
+                return False
             start = table.written
             self.cache.read(table, start)
             self.cache.write(table, key.prints(), stop)

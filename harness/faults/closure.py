@@ -1,0 +1,88 @@
+"""Defects of closure and of splits: children without their parents, halves that are forgotten."""
+
+from typing import Any
+
+from cache.config import Component, Tier
+from cache.tree import Node
+from cache.unified import UnifiedCache
+from harness.faults.fault import Family, patch
+
+family = Family("closure")
+DEVICE, HOST = Tier.DEVICE, Tier.HOST
+FULL, SWA = Component.FULL, Component.SWA
+
+
+@family.fault("S5", "M2", reference="sglang PRs 25065, 22062")
+def child_without_parent_backup(cache: UnifiedCache) -> None:
+    """A leaf is split and its new parent is not backed up; the child's backup leaves a gap.
+
+    Nothing below the gap can ever be loaded back.
+    """
+
+    def missing(original: Any, node: Node) -> list[tuple[Node, Component]]:
+        return [piece for piece in original(node) if piece[0] is node]
+
+    patch(cache.backups, "_missing", missing)
+
+
+@family.fault("D2", "S6", "crash", reference="sglang PR 16946")
+def split_while_writing(cache: UnifiedCache) -> None:
+    """A node is split while its copy is in flight; the acknowledgement completes half of it.
+
+    Only the lower half is known to the copy; the upper half stays filling for ever.
+    """
+
+    def follow(original: Any, upper: Node, lower: Node, pages: int) -> None:
+        original(upper, lower, pages)
+        for queue in cache.transfers.queues.values():
+            for copy in queue:
+                copy.parts = [part for part in copy.parts if part.node is not upper]
+
+    patch(cache.transfers, "follow_split", follow)
+
+
+@family.fault("S2", "M2", "crash", reference="sglang PR 38452")
+def backed_up_stub(cache: UnifiedCache) -> None:
+    """A node that host eviction has emptied stays in the tree and counts as matched.
+
+    Nobody asks further down, and what hangs below it is never served.
+    """
+
+    def drop(original: Any, node: Node, tier: Tier, component: Component) -> None:
+        if tier is DEVICE or node.slots[DEVICE][FULL] is not None:
+            original(node, tier, component)
+            return
+        remove, cache.tree.remove = cache.tree.remove, lambda node: None  # type: ignore[method-assign]
+        try:
+            original(node, tier, component)
+        finally:
+            cache.tree.remove = remove  # type: ignore[method-assign]
+
+    patch(cache.residency, "drop", drop)
+
+
+@family.fault("S4", "S5", "S6", "crash")
+def inner_nodes_evicted(cache: UnifiedCache) -> None:
+    """FULL is evicted from inner nodes as well as from leaves.
+
+    What hangs below loses the prefix that it continues.
+    """
+
+    def may_go(original: Any, node: Node, tier: Tier, component: Component) -> bool:
+        kids, node.kids[tier] = node.kids[tier], 0
+        try:
+            return bool(original(node, tier, component))
+        finally:
+            node.kids[tier] = kids
+
+    patch(cache.residency, "may_go", may_go)
+
+
+@family.fault("S6")
+def most_recent_first(cache: UnifiedCache) -> None:
+    """The victim is the most recently used node.
+
+    No promise of content breaks; only the order of victims tells.
+    """
+    for victims in cache.residency.victims.values():
+        patch(victims, "rank", lambda original, node: tuple(-x for x in original(node)))

@@ -1,0 +1,57 @@
+"""A fault: a named, deliberate defect put into a built cache, to prove that the harness finds it.
+
+Invariant: a fault changes the cache that it is given and nothing else; the clean cache has no
+switches for it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cache.unified import UnifiedCache
+
+Apply = Callable[[UnifiedCache], None]
+
+
+class UnknownFault(ValueError):
+    """No fault has that name; the message is one line that lists close ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`oracles` are the names expected to catch it, the first one first; `crash` where the cache's
+    own assertions may be quicker. `reference` is where it was seen, "" for a kind of our own."""
+
+    name: str
+    family: str
+    summary: str
+    reference: str
+    story: str
+    oracles: tuple[str, ...]
+    apply: Apply
+
+
+class Family:
+    """Collects the faults of one file: a decorator for functions that tamper with a cache.
+
+    A function's name is the fault's, its docstring summary (first line) and story (the rest)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults: list[Fault] = []
+
+    def fault(self, *oracles: str, reference: str = "") -> Callable[[Apply], Apply]:
+        def add(apply: Apply) -> Apply:
+            text = " ".join((apply.__doc__ or "").split("\n\n", 1)[0].split())
+            story = " ".join((apply.__doc__ or "").split("\n\n", 1)[-1].split())
+            name = apply.__name__.replace("_", "-")
+            self.faults.append(Fault(name, self.name, text, reference, story, oracles, apply))
+            return apply
+
+        return add
+
+
+def patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+    """Every call of `owner.name(...)` becomes `replacement(original, ...)`, on this object only."""
+    original = getattr(owner, name)
+    setattr(owner, name, lambda *given: replacement(original, *given))

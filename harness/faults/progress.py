@@ -1,0 +1,83 @@
+"""Defects of progress: room that is not made, not found, or promised in vain."""
+
+from typing import Any
+
+from cache.config import Component, Tier
+from cache.contract import Demand, Room
+from cache.unified import UnifiedCache
+from harness.faults.fault import Family, patch
+
+family = Family("progress")
+DEVICE = Tier.DEVICE
+
+
+@family.fault("P2")
+def eviction_stops_early(cache: UnifiedCache) -> None:
+    """Eviction gives up one page short of what was asked.
+
+    Whoever asked waits for room that is there.
+    """
+
+    def make_room(original: Any, component: Component, wanted: int) -> None:
+        original(component, max(0, wanted - 1))
+
+    patch(cache.evictor, "_make_room", make_room)
+
+
+@family.fault("P2")
+def trim_a_page_too_many(cache: UnifiedCache) -> None:
+    """Trimming a leaf takes one page more than is short.
+
+    Cache is lost for nothing, a page at a time.
+    """
+    patch(cache.residency, "trim", lambda original, node, pages: original(node, pages + 1))
+
+
+@family.fault("P2", "P1")
+def room_promised_in_vain(cache: UnifiedCache) -> None:
+    """Room that nothing in flight will bring is reported as pending.
+
+    The scheduler waits for copies that do not exist.
+    """
+
+    def make_room(original: Any, demand: Demand) -> Room:
+        room: Room = original(demand)
+        return room._replace(pending=tuple(9 for _ in room.pending)) if any(room.short) else room
+
+    patch(cache.evictor, "make_room", make_room)
+
+
+@family.fault("P2")
+def budget_leaves_evictable_out(cache: UnifiedCache) -> None:
+    """The admission budget counts free slots only.
+
+    A full cache admits nobody although all of it could be evicted.
+    """
+    patch(cache, "available", lambda original, component: cache.pools[DEVICE, component].free_slots)
+
+
+@family.fault("S6", "P2")
+def unlocked_nodes_not_listed_again(cache: UnifiedCache) -> None:
+    """A node that becomes free is not put back among the victims.
+
+    The cache fills up with what nobody holds and nobody may evict.
+    """
+
+    def turn(original: Any, node: Any, tier: Tier, component: Component, step: int) -> None:
+        if step > 0:
+            original(node, tier, component, step)
+
+    patch(cache.locks, "_on_turn", turn)
+
+
+@family.fault("P3")
+def flush_forgets(cache: UnifiedCache) -> None:
+    """A flush answers yes and flushes nothing.
+
+    The next model's prefixes meet the last one's.
+    """
+
+    def flush(original: Any) -> bool:
+        return not (len(cache.locks) or len(cache.transfers) or cache.tables)
+
+    patch(cache, "flush", flush)
