@@ -108,7 +108,8 @@ class World:
         assert job.status is not None
         moments = (job.sent_s, job.first_token_s, job.end_s)
         nanoseconds = tuple(round(moment * 1e9) for moment in moments)
-        facts = (job.name, job.status.value, nanoseconds, job.device_tokens, job.host_tokens)
+        tokens = (job.prompt_len, job.generated, job.device_tokens, job.host_tokens)
+        facts = (job.name, job.status.value, nanoseconds, tokens)
         self._digest.update(repr(facts).encode())
         self._on_job(job)
         self.clients.job_ended(job)
