@@ -21,6 +21,7 @@ from harness.engine.world import Grain, World
 from harness.explore.kernel import Ended, Picker, Point, Task
 from harness.explore.pickers import VirtualClock
 from harness.explore.prng import SplitMix, derive
+from harness.oracles import Watch
 from workloads.arrivals import Burst, Constant, Poisson
 from workloads.request import Request, Session
 from workloads.synthetic.amounts import Uniform
@@ -157,9 +158,16 @@ def build(
     load: Load | None = None,
     grain: Grain | None = None,
     watchers: Sequence[Observer] = (),
+    watch: Watch | None = None,
 ) -> Ran:
+    """`watch`: the oracles to listen too; without it only `judge` does."""
     marks, content = Marks(settings), Content(settings)
-    cache = cache_type(settings, Fan(marks, content, *watchers))
+    fan = Fan(marks, content, *watchers)
+    cache = cache_type(settings, watch or fan)
+    if watch is not None:
+        for watcher in (marks, content, *watchers):
+            watch.listen(watcher)
+        watch.attach(cache)
     accepted: list[Job] = []
     jobs: list[Job] = []
     gaps: list[tuple[float, int]] = []
@@ -200,7 +208,8 @@ def run(ran: Ran, picker: Picker | None = None, *, audits: bool = False, steps: 
             raise Livelock(f"{task.name} at {point}")
         if audits:
             ran.audits += 1
-            assert audit(ran.cache) == []  # type: ignore[arg-type]
+            assert isinstance(ran.cache, UnifiedCache)
+            _audit(ran.cache)
 
     kernel.on_step = on_step
     ran.ended = ran.world.run(picker or VirtualClock(), step_limit=steps)
@@ -224,7 +233,7 @@ def judge(ran: Ran) -> Ran:
     ran.world.rest()
     ran.marks.freeze()
     if isinstance(ran.cache, UnifiedCache):
-        assert audit(ran.cache) == []
+        _audit(ran.cache)
         assert len(ran.cache.locks) == 0, list(ran.cache.locks.live())
     assert ran.cache.flush()
     for tier in Tier if isinstance(ran.cache, UnifiedCache) else (Tier.DEVICE,):
@@ -232,6 +241,11 @@ def judge(ran: Ran) -> Ran:
             pool = ran.cache.pool(component, tier)
             assert pool.free_slots == pool.capacity, pool.name
     return ran
+
+
+def _audit(cache: UnifiedCache) -> None:
+    findings = audit(cache)
+    assert findings == [], findings
 
 
 def _judge_jobs(ran: Ran) -> None:

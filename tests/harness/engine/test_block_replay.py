@@ -1,6 +1,7 @@
 """Replay of ids as pages: the published numbers, and a naive LRU for everything else."""
 
 from collections import OrderedDict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ GOLDEN = [
 ]
 
 
+def path_of(name: str) -> Path:
+    return TRACES / f"{name}_trace.jsonl"
+
+
+@cache
+def rows_of(name: str) -> list[tuple[int, ...]]:
+    return list(read_mooncake(path_of(name)).rows())
+
+
 def cache_of(pages: int, page_size: int = 1) -> UnifiedCache:
     return UnifiedCache(CacheConfig(page_size=page_size, full=PoolPages(pages, 0)))
 
@@ -50,10 +60,9 @@ def naive(rows, capacity: int) -> BlockReplay:
 
 @pytest.mark.parametrize(("name", "capacity", "rate", "evicted"), GOLDEN)
 def test_the_published_numbers_of_the_whole_traces(name, capacity, rate, evicted):
-    path = TRACES / f"{name}_trace.jsonl"
-    if not path.exists():
+    if not path_of(name).exists():
         pytest.skip(f"the whole {name} trace is not there")
-    total = replay_blocks(cache_of(capacity), read_mooncake(path).rows())
+    total = replay_blocks(cache_of(capacity), rows_of(name))
     assert round(total.prefix_block_hit_rate, 4) == rate
     assert total.evicted_pages == evicted
 

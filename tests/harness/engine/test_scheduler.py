@@ -224,7 +224,7 @@ class LeavesAt(Uniform):
 @pytest.mark.parametrize("fine", [False, True])
 def test_an_abort_between_any_two_steps_leaves_every_pool_whole(fine):
     found = []
-    for choice in range(130, 330):
+    for choice in range(160, 300 if fine else 200):
         ran = judge(run(leaving(1, grain=Grain(fine=fine)), Search(LeavesAt(choice))))
         if ran["back"].status is JobStatus.ABORTED:
             found.append(ran["back"].aborted_in)
