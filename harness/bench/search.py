@@ -5,7 +5,7 @@ is cached from one schedule to the next but what strategies learn.
 """
 
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 from typing import NamedTuple
 
 from cache.unified import UnifiedCache
@@ -30,7 +30,7 @@ Run = Callable[[Scenario, Chooser], Tape]
 class Searched(NamedTuple):
     schedules: int
     steps: int
-    elapsed_s: float
+    cpu_s: float
 
 
 def measure(repeats: int, *, schedules: int) -> Sheet:
@@ -47,8 +47,8 @@ def measure(repeats: int, *, schedules: int) -> Sheet:
         title="Search: whole schedules on one core",
         notes=(
             f"{schedules:,} scenarios of the hunt's swarm, drawn from one seed, under the default"
-            f" portfolio of strategies; {repeats} repeats; drawing and building each small world"
-            " is counted in.",
+            f" portfolio of strategies; {repeats} repeats; processor time, drawing and building"
+            " each small world counted in.",
             "'no oracles' takes the steps and nothing else; 'every oracle' also derives the marks"
             " of each schedule, as a hunt does.",
         ),
@@ -68,7 +68,7 @@ def measure(repeats: int, *, schedules: int) -> Sheet:
 def _search(run: Run, grain: str, schedules: int) -> Searched:
     scenarios, strategy, estimator = swarm(grain), default_portfolio(), Estimator()
     steps = 0
-    start = perf_counter()
+    start = process_time()
     for number in range(schedules):
         seed = derive(SEED, number)
         strategy.begin(derive(seed, "strategy"), estimator.estimate())
@@ -78,7 +78,7 @@ def _search(run: Run, grain: str, schedules: int) -> Searched:
         tape = run(scenario, strategy.member())
         estimator.observe(tape)
         steps += len(tape.order)
-    return Searched(schedules, steps, perf_counter() - start)
+    return Searched(schedules, steps, process_time() - start)
 
 
 def _run_bare(scenario: Scenario, chooser: Chooser) -> Tape:
@@ -107,6 +107,6 @@ def _torture(scenario: Scenario, chooser: Chooser, cache: UnifiedCache, marks: M
 
 
 def _row(name: str, runs: list[Searched]) -> tuple[Cell, ...]:
-    rates = spread_of([run.schedules / run.elapsed_s for run in runs])
+    rates = spread_of([run.schedules / run.cpu_s for run in runs])
     steps = runs[0].steps / runs[0].schedules
     return (name, *rates, steps, 1e6 / (rates.median * steps))

@@ -88,6 +88,7 @@ def _run(case: Case, trace: Excerpt) -> Ran:
 
 def _row(name: str, runs: list[Ran], operations: int | None) -> tuple[Cell, ...]:
     wall = spread_of([ran.wall_s for ran in runs])
+    cpu_s = median(ran.cpu_s for ran in runs)
     first = runs[0]
     assert all(ran.digest == first.digest for ran in runs), name
     return (
@@ -95,12 +96,12 @@ def _row(name: str, runs: list[Ran], operations: int | None) -> tuple[Cell, ...]
         wall.median,
         wall.least,
         wall.most,
-        median(ran.cpu_s for ran in runs),
+        cpu_s,
         first.model_s / 3600,
         first.events,
-        first.events / wall.median,
+        first.events / cpu_s,
         operations,
-        operations and operations / wall.median,
+        operations and operations / cpu_s,
         max(ran.peak_rss_bytes for ran in runs) / 1e6,
         first.violations,
         first.digest,
@@ -113,7 +114,8 @@ def _notes(repeats: int, trace: Excerpt) -> tuple[str, ...]:
     return (
         f"{what} Mooncake conversation trace at its own speed, on the configuration that `soak`"
         f" takes when it is given no flags; one process a run, one core; {repeats} repeats, 1"
-        f" of '{LONGEST}'; the median and the extremes of the wall time.",
+        f" of '{LONGEST}'; the median and the extremes of the wall time, the"
+        " median of the processor time, to which the rates refer.",
         "events: steps of the kernel. operations: those of the cache's contract that do work"
         " (match, load_back, settle, extend, read, commit, finish, abort, acknowledge).",
         "null cache and reference cache: the world alone, no records, no oracles. soak: with"
