@@ -33,11 +33,11 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Events,
     Locks,
     Copies,
+    Service,
     Content,
     MapOracle,
     Ownership,
     Structure,
-    Service,
     Backups,
     Progress,
 )

@@ -20,11 +20,13 @@ class Backups(Oracle):
 
     name = "backups"
 
+    def applies(self) -> bool:
+        return self.cache.config.hierarchical
+
     def begin(self) -> None:
         policy = self.cache.config.write_policy
         self._back = policy is WritePolicy.WRITE_BACK
         self._due = 1 if policy is WritePolicy.WRITE_THROUGH else 2
-        self._active = self.cache.config.hierarchical
         self._making = False
         self._host_drops: set[Node] = set()  # within the operation
         self._lost_window: Node | None = None  # the latest victim of make_room that had one
@@ -73,7 +75,7 @@ class Backups(Oracle):
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.HOST:
             self._host_drops.add(node)
-        elif self._making and self._active:
+        elif self._making:
             if component is Component.SWA:
                 self._lost_window = node
                 self._window_dropped(node)
@@ -84,7 +86,8 @@ class Backups(Oracle):
 
     def _window_dropped(self, node: Node) -> None:
         full, swa = node.slots[Tier.HOST]
-        if full is None or swa is not None:
+        coming = node.inbound[Tier.HOST][Component.FULL]
+        if full is None or swa is not None or (coming is not None and coming.doomed):
             return
         pages = node.tokens // self.page_size
         if self._room(Component.SWA, {node}, pages) >= pages:
@@ -108,7 +111,7 @@ class Backups(Oracle):
     def _check(self) -> None:
         """Everything that the latest use counted is backed up as its policy says."""
         counted = self.shadows.shades.counted
-        if counted and self._active and not self._back:
+        if counted and not self._back:
             for node in counted:
                 host = node.slots[Tier.HOST]
                 if host[0] is None or (self.windowed and host[1] is None):

@@ -33,16 +33,25 @@ class Oracle(Observer):
     name: ClassVar[str]
     cache: UnifiedCache
     shadows: Shadows
+    pending: dict["Oracle", None]
 
     def __init__(self, *, credit: int = CREDIT) -> None:
         self._credit_step = credit
         self._credit = 0
 
-    def attach(self, cache: UnifiedCache, shadows: Shadows, sink: Sink) -> None:
-        """Before the cache's first operation."""
+    def attach(
+        self,
+        cache: UnifiedCache,
+        shadows: Shadows,
+        sink: Sink,
+        pending: dict["Oracle", None],
+    ) -> None:
+        """Before the cache's first operation. An oracle that puts itself among `pending` is asked
+        to `review` when the operation is over."""
         self.cache = cache
         self.shadows = shadows
         self.report = sink
+        self.pending = pending
         config = cache.config
         self.page_size = config.page_size
         self.window = config.window
@@ -53,6 +62,13 @@ class Oracle(Observer):
 
     def begin(self) -> None:
         """Set up the picture; the cache is empty."""
+
+    def applies(self) -> bool:
+        """Whether a cache of this configuration has anything to watch."""
+        return True
+
+    def review(self) -> None:
+        """After an operation: look at what it changed."""
 
     def audited(self) -> None:
         """Between two operations: compare the whole picture."""

@@ -20,23 +20,26 @@ class Content(Oracle):
 
     def begin(self) -> None:
         self._keys: dict[PageTable, Key] = {}
-        self._more: dict[PageTable, list[int]] = {}  # pages beyond the matched key, as written
+        # By page: those of the matched key as they are asked for, then as they were written.
+        self._prints: dict[PageTable, list[int]] = {}
         self._places = {pool: place for place, pool in self.cache.pools.items()}
 
     def matched(self, match: Match) -> None:
         """The prefix found is the key's, namespace included."""
         for node in (match.device, match.anchor):
             pages = node.end // self.page_size
-            if pages and self.cache.tree.prints(node)[-1] != match.key.prints(pages)[pages - 1]:
+            if not 0 < pages <= match.key.pages:
+                continue
+            if self.cache.tree.prints(node)[-1] != match.key.prints(pages)[pages - 1]:
                 self.report("C1", "match", f"a prefix of the key ({match.key.namespace})", node)
 
     def settled(self, match: Match, table: PageTable) -> None:
         self._keys[table] = match.key
-        self._more[table] = []
+        self._prints[table] = []
 
     def closed(self, table: PageTable) -> None:
         self._keys.pop(table, None)
-        self._more.pop(table, None)
+        self._prints.pop(table, None)
 
     def writing(self, pool: SlotPool, slots: list[int], prints: list[int]) -> None:
         if not slots:
@@ -59,9 +62,9 @@ class Content(Oracle):
         if component is Component.SWA:
             own = self.cache.residency.map.lookup(own)
         elif stop > key.pages:
-            more = self._more[table]
-            known = max(0, start - key.pages)
-            more[known:] = prints[max(0, key.pages - start) :]
+            self._expected(table, key.pages)
+            beyond = max(start, key.pages)
+            self._prints[table][beyond:] = prints[beyond - start :]
         if own != slots:
             self.report("C1", f"write.place.{pool.name}", f"pages {start}..{stop}: {own}", slots)
         expected = self._expected(table, stop)[start:]
@@ -69,10 +72,7 @@ class Content(Oracle):
             self._differ(f"write.print.{pool.name}", expected, prints, table.holder)
 
     def reading(self, table: PageTable, tokens: int, reading: Reading) -> None:
-        if table not in self._keys:
-            return
-        pages = tokens // self.page_size
-        expected = self._expected(table, pages)
+        expected = self._expected(table, tokens // self.page_size)
         if reading.full != expected:
             self._differ("read.full", expected, reading.full, table.holder)
         if reading.swa and reading.swa != expected[reading.swa_start :]:
@@ -115,10 +115,14 @@ class Content(Oracle):
         self.audited()
 
     def _expected(self, table: PageTable, pages: int) -> list[int]:
-        key = self._keys[table]
-        known = min(pages, key.pages)
-        prints = key.prints(known)[:known]
-        return prints if pages == known else prints + self._more[table][: pages - known]
+        """The fingerprints of the first pages of a request."""
+        prints = self._prints[table]
+        known = len(prints)
+        if known < pages:
+            key = self._keys[table]
+            stop = min(pages, key.pages)
+            prints += key.prints(stop)[known:stop]
+        return prints[:pages]
 
     def _differ(self, signature: str, expected: list[int], seen: list[int], what: str) -> None:
         pairs = zip(expected, seen, strict=False)

@@ -30,6 +30,9 @@ class Copies(Oracle):
 
     name = "copies"
 
+    def applies(self) -> bool:
+        return self.cache.config.hierarchical
+
     def begin(self) -> None:
         self._flights: dict[int, Flight] = {}
         self._targets: dict[SlotPool, dict[int, Flight]] = {}

@@ -1,7 +1,7 @@
 """E1: whoever follows the published events knows exactly what is cached where."""
 
 from cache.config import Component, Tier
-from cache.contract import Commit, Room
+from cache.contract import Commit
 from cache.events import EventLog, Happening, KvEvent
 from cache.pools import Owner, SlotPool
 from cache.table import PageTable
@@ -25,8 +25,11 @@ class Events(Oracle):
             (tier, component): set() for tier in tiers for component in self.components
         }
         self._given_up: list[tuple[Tier, Component, list[int]]] = []
+        self._added: list[Node] = []
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
+        if self._given_up:
+            self._check_given_up()
         self.log.stored(node, tier, component)
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
@@ -54,15 +57,18 @@ class Events(Oracle):
         if isinstance(node, Node):
             prints = self.cache.tree.prints(node)
             self._given_up.append((hands.tier, hands.component, prints))
+            self.pending[self] = None
+
+    def added(self, node: Node) -> None:
+        self._added.append(node)
+        self.pending[self] = None
 
     def acknowledged(self, copy: Copy) -> None:
-        self._check_given_up()
         if copy.state is CopyState.DONE:
             for part in copy.parts:
                 self._published(part.node, copy.target, part.component)
 
     def committed(self, table: PageTable, result: Commit) -> None:
-        self._check_given_up()
         if not table.shared:
             return
         node = self.shadows.holdings.node_of(table.full[table.shared - 1])
@@ -72,12 +78,6 @@ class Events(Oracle):
                 self._published(node, Tier.DEVICE, component)
             node = node.parent
 
-    def made_room(self, demand: object, room: Room) -> None:
-        self._check_given_up()
-
-    def closed(self, table: PageTable) -> None:
-        self._check_given_up()
-
     def _published(self, node: Node, tier: Tier, component: Component) -> None:
         if node.ready(tier, component):
             seen, prints = self._seen[tier, component], self.cache.tree.prints(node)
@@ -85,9 +85,16 @@ class Events(Oracle):
                 where = f"{tier.name}_{component.name}".lower()
                 self.report("E1", f"unpublished.{where}", f"{node} published", "not published")
 
+    def review(self) -> None:
+        """New nodes are published; what was given up is not any more."""
+        added, self._added = self._added, []
+        for node in added:
+            if node.parent is not None:
+                for component in self.components:
+                    self._published(node, Tier.DEVICE, component)
+        self._check_given_up()
+
     def _check_given_up(self) -> None:
-        if not self._given_up:
-            return
         given_up, self._given_up = self._given_up, []
         for tier, component, prints in given_up:
             seen = self._seen[tier, component]
@@ -114,5 +121,5 @@ class Events(Oracle):
                 )
 
     def at_rest(self) -> None:
-        self._check_given_up()
+        self.review()
         self.audited()

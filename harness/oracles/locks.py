@@ -34,9 +34,9 @@ class Locks(Oracle):
     """Keeps its own count for every node, component and tier from the receipts alone and compares
     the whole path to the root whenever a receipt is given out, handed back or narrowed: so a
     release that takes more than its own is named at once, with who lost (L1, after a release L2).
-    Receipts cover what they are for: an admission both tiers, a request its prefix and window, a
-    copy its source, its target and the path above. Nothing ready goes while it is covered. At rest
-    nothing is held (L3)."""
+    Receipts cover what they are for: an admission both tiers, a request its prefix and no more
+    than its window, a copy its source, its target and the path above. Nothing ready goes while it
+    is covered. At rest nothing is held (L3)."""
 
     name = "locks"
 
@@ -245,8 +245,15 @@ class Locks(Oracle):
             return
         self._tables[new.number] = table
         receipt = self._still(table)
-        if receipt is not None and not self._covers_prefix(receipt, (Tier.DEVICE,)):
+        if receipt is None:
+            return
+        if not self._covers_prefix(receipt, (Tier.DEVICE,)):
             self.report("L1", "cover.request", "the prefix and its window covered", new)
+        elif self.windowed and receipt.anchor.end:
+            needed = self.needed_from(receipt.anchor.end)
+            if receipt.reach[Component.SWA] < needed:
+                seen = f"from {receipt.reach[Component.SWA]}"
+                self.report("L1", "cover.more", f"{new} holds its window from {needed}", seen)
 
     def _still(self, table: PageTable) -> Receipt | None:
         """A table that is used has a live lock where its shared pages end."""

@@ -73,9 +73,9 @@ def reach(path: list[Node], window: int, page_size: int) -> Reach:
     on_device = True
     for index, node in enumerate(path):
         full_here, swa_here = _on_device(node, 0), not window or _on_device(node, 1)
-        if not full_here and (node.slots[0][0] is not None or not _on_host(node, 0)):
+        if not full_here and not _to_be_had(node, 0):
             break
-        swa_there = swa_here or (node.slots[0][1] is None and _on_host(node, 1))
+        swa_there = swa_here or _to_be_had(node, 1)
         on_device = on_device and full_here
         if not swa_here:
             device_from = node.end
@@ -161,5 +161,9 @@ def _on_device(node: Node, component: int) -> bool:
     return node.slots[0][component] is not None and (copy is None or not copy.doomed)
 
 
-def _on_host(node: Node, component: int) -> bool:
-    return node.slots[1][component] is not None and node.inbound[1][component] is None
+def _to_be_had(node: Node, component: int) -> bool:
+    """Ready on the host, with nothing in the way on the device: no slots, no doomed copy."""
+    if node.slots[1][component] is None or node.inbound[1][component] is not None:
+        return False
+    doomed = any(copy is not None and copy.doomed for copy in node.inbound[0])
+    return node.slots[0][component] is None and not doomed

@@ -1,7 +1,7 @@
 """O1, O2: every slot has exactly one owner."""
 
 from cache.config import Component, Tier
-from cache.contract import Commit, LoadBack, Match, Room
+from cache.contract import Commit
 from cache.pools import Owner, SlotPool
 from cache.table import PageTable
 from cache.transfers import Copy
@@ -19,21 +19,19 @@ class Ownership(Oracle):
 
     def begin(self) -> None:
         self.shadows.holdings.on_conflict = self.report
+        self._hands = list(self.shadows.holdings.hands.values())
 
-    def extended(self, table: PageTable, room: Room) -> None:
-        self._no_fresh()
+    def allocated(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
+        self.pending[self] = None
 
-    def loaded_back(self, match: Match, result: LoadBack) -> None:
-        self._no_fresh()
-
-    def settled(self, match: Match, table: PageTable) -> None:
-        self._no_fresh()
-
-    def acknowledged(self, copy: Copy) -> None:
-        self._no_fresh()
+    def review(self) -> None:
+        """Whatever was allocated is in somebody's hands."""
+        for hands in self._hands:
+            if hands.fresh:
+                seen, hands.fresh = hands.fresh, 0
+                self.report("O1", f"unclaimed.{hands.name}", "every slot claimed", f"{seen} not")
 
     def committed(self, table: PageTable, result: Commit) -> None:
-        self._no_fresh()
         holdings = self.shadows.holdings
         held = holdings.own.get(table)
         if held is None:
@@ -47,12 +45,6 @@ class Ownership(Oracle):
         if self.windowed:
             windowed = len(table.full) - max(table.shared, table.swa_from)
             self._own(table, held[1], windowed, 1)
-
-    def closed(self, table: PageTable) -> None:
-        self._no_fresh()
-
-    def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
-        """The holdings judge; named here so that a lone watcher still sees the hook."""
 
     def audited(self) -> None:
         holdings = self.shadows.holdings
@@ -77,13 +69,6 @@ class Ownership(Oracle):
             what = "kept" if held > expected else "lost"
             name = Component(component).name.lower()
             self.report("O1", f"request.{what}.{name}", f"{expected} slots of {table.holder}", held)
-
-    def _no_fresh(self) -> None:
-        """After an operation, whatever was allocated is in somebody's hands."""
-        for hands in self.shadows.holdings.hands.values():
-            if hands.fresh:
-                seen, hands.fresh = hands.fresh, 0
-                self.report("O1", f"unclaimed.{hands.name}", "every slot claimed", f"{seen} not")
 
     def _claims(self, hands: Hands, nodes: list[Node]) -> None:
         """What nodes say is theirs is what was seen to become theirs."""

@@ -9,7 +9,6 @@ from cache.transfers import Copy
 from cache.tree import Node
 from harness.oracles import naive
 from harness.oracles.base import Oracle
-from harness.oracles.shades import Rank
 
 
 class Victim(NamedTuple):
@@ -18,7 +17,7 @@ class Victim(NamedTuple):
     node: Node
     parent: Node | None
     short: list[int]  # by component, beyond what copies in flight will free
-    best: list[Rank | None]  # by component, the first in order among the others
+    passed: list[bool]  # by component, whether another one was due before it
     counts: bool  # False for dead weight that went with the victim before
 
 
@@ -64,15 +63,16 @@ class Progress(Oracle):
         wanted, self._demand = self._demand, None
         if wanted is None:
             return
-        for component, pool in zip(self.components, self._pools, strict=True):
-            short = max(0, wanted[component] - pool.free_slots)
-            if room.short[component] != short:
-                name = component.name.lower()
-                self.report("P2", f"room.short.{name}", f"{short} short", room.short[component])
-            if short > room.pending[component]:
-                self._stuck(component, short)
         if any(room.short):
             self._pending(room)
+        for component, pool in enumerate(self._pools):
+            missing = wanted[component] - pool.free_slots
+            short = room.short[component]
+            if short != missing and (missing > 0 or short):
+                name = Component(component).name.lower()
+                self.report("P2", f"room.short.{name}", f"{max(0, missing)} short", short)
+            if missing > room.pending[component]:
+                self._stuck(Component(component), missing)
 
     def audited(self) -> None:
         nodes = list(self.cache.tree.nodes())
@@ -120,8 +120,8 @@ class Progress(Oracle):
         short = self._short(pages)
         if not swept and max(short) <= 0:
             self.report("P2", "evicts.met", f"no victim once {self._demand} is met", node)
-        best = [self._best(c, node) for c in self.components]
-        self._victim = Victim(node, node.parent, short, best, not swept)
+        passed = [False] * len(short) if swept else self._passed(node, short)
+        self._victim = Victim(node, node.parent, short, passed, not swept)
         self._went = [False, False]
 
     def _end_victim(self) -> None:
@@ -132,15 +132,11 @@ class Progress(Oracle):
         went_full, went_swa = self._went
         if not went_full and victim.short[Component.SWA] <= 0:
             self.report("P2", "evicts.window", "no window while only FULL is short", victim.node)
-        turns = [False] * len(self.components)
         for component in self.components:
             gone = went_full if component is Component.FULL else went_swa
-            best = victim.best[component]
-            rank = self.shadows.shades.rank(victim.node, component)
-            turns[component] = gone and (best is None or rank <= best)
-        ours = [t and s > 0 for t, s in zip(turns, victim.short, strict=True)]
-        if not any(ours):
-            self.report("S6", "order", "the first in order goes first", victim.node)
+            if gone and victim.short[component] > 0 and not victim.passed[component]:
+                return
+        self.report("S6", "order", "the first in order goes first", victim.node)
 
     def _in_part(self, node: Node) -> None:
         """FULL alone, nothing on the host: a leaf is cut, so that only what is short goes."""
@@ -165,18 +161,21 @@ class Progress(Oracle):
             )
         ]
 
-    def _best(self, component: Component, but: Node) -> Rank | None:
-        """The smallest rank among the candidates other than `but`; None if that is not known."""
-        shades = self.shadows.shades
-        nodes = shades.residents[Tier.DEVICE][component]
-        if not self.afford(len(nodes)):
-            return None
-        ranks = (
-            shades.rank(node, component)
-            for node in naive.evictable(nodes, Tier.DEVICE, component)
-            if node is not but and node is not but.parent
-        )
-        return min(ranks, default=None)
+    def _passed(self, victim: Node, short: list[int]) -> list[bool]:
+        """By component that is short, whether a candidate was due before `victim`."""
+        shades, passed = self.shadows.shades, [False] * len(short)
+        for component in self.components:
+            nodes = shades.residents[Tier.DEVICE][component]
+            if short[component] > 0 and self.afford(len(nodes)):
+                rank = shades.rank(victim, component)
+                passed[component] = any(
+                    node is not victim
+                    and node is not victim.parent
+                    and shades.rank(node, component) < rank
+                    and naive.free_to_go(node, Tier.DEVICE, component)
+                    for node in nodes
+                )
+        return passed
 
     def _stuck(self, component: Component, short: int) -> None:
         nodes = self.shadows.shades.residents[Tier.DEVICE][component]

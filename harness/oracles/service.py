@@ -37,12 +37,12 @@ class Service(Oracle):
         device, loadable = naive.reach(path, self.window, self.page_size)
         if not self.cache.config.hierarchical:
             loadable = device
+        self._judge("match.device", path, device, match.device)
+        self._judge("match.anchor", path, loadable, match.anchor)
         if surplus:
             self.report(
                 "M2", "match.cut", "a node that ends where the key leaves its edge", surplus
             )
-        self._judge("match.device", path, device, match.device)
-        self._judge("match.anchor", path, loadable, match.anchor)
         pages = self._pages(path[:loadable])
         if loadable > device and list(match.load_pages) != pages:
             self.report("M3", "match.pages", f"{pages} pages to load", match.load_pages)

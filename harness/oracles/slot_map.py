@@ -1,10 +1,9 @@
 """O3: the map from FULL to SWA slots is injective on live slots and holds nothing else."""
 
 from cache.config import Component, Tier
-from cache.contract import Commit, LoadBack, Match, Room
+from cache.contract import Match, Room
 from cache.pools import Owner, SlotMap, SlotPool
 from cache.table import PageTable
-from cache.transfers import Copy
 from cache.tree import Node
 from harness.oracles.base import Oracle
 
@@ -18,6 +17,9 @@ class MapOracle(Oracle):
 
     name = "slot_map"
 
+    def applies(self) -> bool:
+        return self.windowed
+
     def begin(self) -> None:
         self._map = self.cache.residency.map
         self._swa = self.cache.pools.get((Tier.DEVICE, Component.SWA))
@@ -27,12 +29,10 @@ class MapOracle(Oracle):
 
     def settled(self, match: Match, table: PageTable) -> None:
         self._pages[table] = len(table.full)
-        self._check()
 
     def extended(self, table: PageTable, room: Room) -> None:
         tail = table.full[self._pages.get(table, 0) :]
-        self._check()
-        if not self.windowed or not tail:
+        if not tail:
             return
         self._pages[table] = len(table.full)
         swa = self._map.lookup(tail)
@@ -43,15 +43,13 @@ class MapOracle(Oracle):
         self._by.update(zip(swa, tail, strict=True))
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
-        if tier is Tier.DEVICE and self.windowed:
-            self._dirty[node] = None
+        if tier is Tier.DEVICE:
+            self._dirty[node] = self.pending[self] = None
 
     filling = stored
     dropped = stored
 
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
-        if not self.windowed:
-            return
         if pool is self.device_full:
             if (left := self._map.lookup(slots)).count(ABSENT) != len(slots):
                 self.report("O3", "release.full", f"no entry for FULL slots {slots}", left)
@@ -63,26 +61,11 @@ class MapOracle(Oracle):
                     self.report("O3", "release.stale", f"no entry for SWA slot {slot}", home)
                 by.pop(slot, None)
 
-    def loaded_back(self, match: Match, result: LoadBack) -> None:
-        self._check()
-
-    def committed(self, table: PageTable, result: Commit) -> None:
-        self._check()
-
-    def acknowledged(self, copy: Copy) -> None:
-        self._check()
-
-    def made_room(self, demand: object, room: Room) -> None:
-        self._check()
-
     def closed(self, table: PageTable) -> None:
         self._pages.pop(table, None)
-        self._check()
 
-    def _check(self) -> None:
-        """Between operations: every node that changed, by its slots."""
-        if not self._dirty:
-            return
+    def review(self) -> None:
+        """Every node that changed, by its slots."""
         changed, self._dirty = self._dirty, {}
         for node in changed:
             full, swa = node.slots[Tier.DEVICE]

@@ -1,9 +1,7 @@
 """S1 .. S6: the tree is a tree, its values hang together, and its ledgers say so."""
 
 from cache.config import Component, Tier, WritePolicy
-from cache.contract import Commit, LoadBack, Match, Room
 from cache.keys import TOKEN_BYTES
-from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
 from harness.oracles.base import Oracle, place_name
@@ -31,12 +29,14 @@ class Structure(Oracle):
         self._closed = (Tier.DEVICE,) if self._back else (Tier.DEVICE, Tier.HOST)
         tiers = (Tier.DEVICE, Tier.HOST) if self.cache.config.hierarchical else (Tier.DEVICE,)
         self._places = [(tier, component) for tier in tiers for component in self.components]
+        victims = self.cache.residency.victims
+        self._victims = [(place, victims[place]) for place in self._places]
 
     # -- residency -----------------------------------------------------------------------------
 
     def added(self, node: Node) -> None:
         self._states[node] = self._nothing()
-        self._dirty[node] = None
+        self._dirty[node] = self.pending[self] = None
 
     def removed(self, node: Node) -> None:
         self._states.pop(node, None)
@@ -46,7 +46,7 @@ class Structure(Oracle):
         state = self._states.get(lower)
         if state is not None:
             self._states[upper] = (list(state[0]), list(state[1]))
-        self._dirty[upper] = self._dirty[lower] = None
+        self._dirty[upper] = self._dirty[lower] = self.pending[self] = None
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         self._turn(node, tier, component, FILLING, (ABSENT,))
@@ -71,33 +71,12 @@ class Structure(Oracle):
             signature = f"{WORDS[to]}.{place_name(tier, component)}"
             self.report("S3", signature, expected, WORDS[state[tier][component]])
         state[tier][component] = to
-        self._dirty[node] = None
+        self._dirty[node] = self.pending[self] = None
 
     def _nothing(self) -> States:
         return ([ABSENT] * len(self.components), [ABSENT] * len(self.components))
 
     # -- after operations --------------------------------------------------------------------
-
-    def matched(self, match: Match) -> None:
-        self._check()
-
-    def loaded_back(self, match: Match, result: LoadBack) -> None:
-        self._check()
-
-    def settled(self, match: Match, table: PageTable) -> None:
-        self._check()
-
-    def extended(self, table: PageTable, room: Room) -> None:
-        self._check()
-
-    def committed(self, table: PageTable, result: Commit) -> None:
-        self._check()
-
-    def closed(self, table: PageTable) -> None:
-        self._check()
-
-    def made_room(self, demand: object, room: Room) -> None:
-        self._check()
 
     def acknowledged(self, copy: Copy) -> None:
         if copy.state is CopyState.FAILED:
@@ -105,18 +84,15 @@ class Structure(Oracle):
                 state = self._states.get(node)
                 if state is not None:
                     state[copy.target][component] = ABSENT
-                self._dirty[node] = None
-        self._check()
+                self._dirty[node] = self.pending[self] = None
 
     def at_rest(self) -> None:
         self._dirty.update(dict.fromkeys(self.cache.tree.nodes()))
-        self._check()
+        self.review()
 
     audited = at_rest
 
-    def _check(self) -> None:
-        if not self._dirty:
-            return
+    def review(self) -> None:
         changed, self._dirty = self._dirty, {}
         for node in changed:
             if node.parent is None:
@@ -185,9 +161,13 @@ class Structure(Oracle):
                     self.report(oracle, "closure", f"FULL of {parent} above {node}", "none")
 
     def _listed(self, node: Node) -> None:
-        for tier, component in self._places:
-            listed = node in self.cache.residency.victims[tier, component]
-            if listed != free_to_go(node, tier, component):
-                expected = "listed" if not listed else "not listed"
+        for (tier, component), victims in self._victims:
+            goes = (
+                node.slots[tier][component] is not None
+                and not node.locks[tier][component]
+                and free_to_go(node, tier, component)
+            )
+            if goes != (node in victims):
+                expected = "listed" if goes else "not listed"
                 signature = f"victims.{place_name(tier, component)}"
                 self.report("S6", signature, f"{node} {expected}", "not so")

@@ -4,7 +4,8 @@ Invariant: what nobody listens to costs one call of a method that does nothing.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cache
+from inspect import signature
 
 from cache.audit import audit
 from cache.contract import Cache
@@ -58,7 +59,8 @@ class Watch(Observer):
         self._audit_every = audit_every
         self._limit = limit
         self._cache: UnifiedCache | None = None
-        self._wire()
+        self._attached = False
+        self._pending: dict[Oracle, None] = {}
 
     @property
     def verifies_content(self) -> bool:
@@ -68,7 +70,8 @@ class Watch(Observer):
     def listen(self, listener: Observer) -> None:
         """Tell one more observer everything, from now on."""
         self._listeners.append(listener)
-        self._wire()
+        if self._attached:
+            self._wire()
 
     def attach(self, cache: Cache) -> None:
         """Before the cache's first operation."""
@@ -80,7 +83,9 @@ class Watch(Observer):
             shades.attach(cache)
             self._shadows = Shadows(holdings, shades)
             for oracle in self._oracles:
-                oracle.attach(cache, self._shadows, self.report)
+                oracle.attach(cache, self._shadows, self.report, self._pending)
+            self._oracles = [oracle for oracle in self._oracles if oracle.applies()]
+        self._attached = True
         self._wire()
 
     def report(self, oracle: str, signature: str, expected: object, seen: object) -> None:
@@ -121,45 +126,69 @@ class Watch(Observer):
             if isinstance(oracle, Progress):
                 oracle.flushed_at_rest(done=done)
 
+    def _review(self) -> None:
+        """An operation is over: whoever asked for it looks at what has changed."""
+        asked = [oracle for oracle in self._oracles if oracle in self._pending]
+        self._pending.clear()
+        for oracle in asked:
+            oracle.review()
+
     def _operated(self) -> None:
         self.operations += 1
-        if self._audit_every and self.operations % self._audit_every == 0:
+        if self.operations % self._audit_every == 0:
             self.audit()
 
     def _wire(self) -> None:
         """Bind each hook to those that override it: none, one, or all in turn."""
+        watched = self._cache is not None
         audience: list[Observer] = []
-        if self._cache is not None:
+        if watched:
             audience += [self._shadows.holdings, self._shadows.shades, *self._oracles]
         audience += self._listeners
-        for name in HOOKS:
-            calls: list[Hook] = [
-                getattr(observer, name)
-                for observer in audience
-                if getattr(type(observer), name) is not getattr(Observer, name)
-            ]
-            if self._cache is not None and self._audit_every and name in OPERATIONS:
-                calls.append(lambda *args: self._operated())
+        for name, heard in _plan(tuple(type(observer) for observer in audience)):
+            calls: list[Hook] = [getattr(audience[index], name) for index in heard]
+            operation = watched and name in OPERATIONS
+            if operation:
+                calls.append(self._review)
+                if self._audit_every:
+                    calls.append(self._operated)
             vars(self).pop(name, None)
-            if calls:
-                setattr(self, name, _fan(calls))
+            if len(calls) == 1 and not operation:
+                setattr(self, name, calls[0])
+            elif calls:
+                reviewed = len(calls) - 1 - bool(self._audit_every) if operation else len(calls)
+                setattr(self, name, _fan(name, len(calls), reviewed)(calls, self._pending))
 
 
-def _fan(calls: list[Hook]) -> Hook:
-    if len(calls) == 1:
-        return calls[0]
-    if len(calls) == 2:
-        first, second = calls
+@cache
+def _plan(kinds: tuple[type[Observer], ...]) -> list[tuple[str, list[int]]]:
+    """For each hook, which of the observers override it."""
+    return [
+        (
+            name,
+            [i for i, kind in enumerate(kinds) if getattr(kind, name) is not vars(Observer)[name]],
+        )
+        for name in HOOKS
+    ]
 
-        def both(*args: Any) -> None:
-            first(*args)
-            second(*args)
 
-        return both
-    every = tuple(calls)
-
-    def fan(*args: Any) -> None:
-        for call in every:
-            call(*args)
-
-    return fan
+@cache
+def _fan(hook: str, count: int, reviewed: int) -> Callable[[list[Hook], dict[Oracle, None]], Hook]:
+    """Makes the function that makes `count` calls at an event, those from `reviewed` on without
+    arguments and the first of them only if anything is pending. It is written out, for it runs at
+    every event, and compiled once."""
+    given = ", ".join(list(signature(getattr(Observer, hook)).parameters)[1:])
+    lines = []
+    for number in range(count):
+        call = f"call_{number}({given if number < reviewed else ''})"
+        lines.append(f"if pending: {call}" if number == reviewed else call)
+    names: dict[str, Callable[[list[Hook], dict[Oracle, None]], Hook]] = {}
+    calls = ", ".join(f"call_{number}" for number in range(count))
+    exec(
+        f"def make(calls, pending):\n"
+        f"    {calls}, = calls\n"
+        f"    def fan({given}):\n        " + "\n        ".join(lines) + "\n"
+        "    return fan\n",
+        names,
+    )
+    return names["make"]
