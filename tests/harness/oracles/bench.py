@@ -4,7 +4,9 @@ from array import array
 from typing import Any
 
 from cache.config import CacheConfig, PoolPages, Tier, WritePolicy
+from cache.contract import Demand, Match
 from cache.keys import Key
+from cache.locks import Lock
 from cache.table import PageTable
 from cache.tree import Node
 from cache.unified import UnifiedCache
@@ -77,3 +79,22 @@ class Bench:
     def node(self, number: int = 0) -> Node:
         """The n-th node of the tree, parents first."""
         return list(self.cache.tree.nodes())[number]
+
+
+def flying_backup() -> Bench:
+    bench = Bench(TIERED)
+    key = bench.key(5)
+    table = bench.admit(key)
+    bench.compute(table, key)
+    bench.cache.finish(table, key)
+    return bench
+
+
+def flying_load_back() -> tuple[Bench, Match, Lock]:
+    bench = flying_backup()
+    bench.drain()
+    bench.cache.make_room(Demand(16, 12))
+    match = bench.cache.match(bench.key(5))
+    lock = bench.cache.lock(match, "A.admission")
+    bench.cache.load_back(match, lock)
+    return bench, match, lock

@@ -5,8 +5,11 @@ from collections import Counter
 import pytest
 
 from harness.oracles import FAMILIES
-from tests.harness.oracles.defects import DEFECTS, Defect
+from tests.harness.oracles import service_defects, slot_defects
+from tests.harness.oracles.defect import Defect
 from tests.harness.oracles.driver import Driver
+
+DEFECTS = [*slot_defects.DEFECTS, *service_defects.DEFECTS]
 
 SEEDS = 120
 REACHED = (
