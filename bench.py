@@ -12,11 +12,20 @@ from cache.config import ConfigError
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
+from harness.faults import UnknownFault
+from harness.hunt.errors import ScenarioError
 from harness.record.directory import UsageError
 from harness.verdict import Exit
 from workloads.errors import WorkloadError
 
-USER_ERRORS = (ConfigError, WorkloadError, UsageError, UserError)
+USER_ERRORS = (
+    ConfigError,
+    WorkloadError,
+    UsageError,
+    UserError,
+    UnknownFault,
+    ScenarioError,
+)
 GRAINS = click.Choice(["scheduler", "fine", "both"])
 
 
@@ -94,7 +103,8 @@ def replay(file: str, step: bool) -> None:
 @click.option("--budget", type=Duration(), default="10s", show_default=True, help="For each hunt.")
 @click.option("--campaigns", default=20, show_default=True, help="Hunts for each fault.")
 @click.option("--fault", "names", multiple=True, help="Only this one (repeat for more).")
-@click.option("--without", multiple=True, help="Leave an oracle out, such as L1 (repeat).")
+@click.option("--without", multiple=True, help="Leave an oracle out, such as locks (repeat).")
+@click.option("--ablate", is_flag=True, help="Score again without each oracle in turn.")
 @click.option("--seed", default=42, show_default=True, help="Seed of everything drawn.")
 @click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")
 @click.option("--output-dir", default="results", show_default=True, help="Where runs land.")

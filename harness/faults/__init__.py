@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from harness.faults import canary, closure, completeness, loadback, locks, ownership, progress
-from harness.faults.fault import Fault, UnknownFault
+from harness.faults.fault import Fault, UnknownFault, tampered_calls
 
-__all__ = ["FAULTS", "Fault", "UnknownFault", "fault_named"]
+__all__ = ["FAULTS", "Fault", "UnknownFault", "fault_named", "tampered_calls"]
 
 _FAMILIES = (locks, loadback, ownership, closure, completeness, progress, canary)
 

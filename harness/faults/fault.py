@@ -51,7 +51,31 @@ class Family:
         return add
 
 
+class Tampered:
+    """A method that was replaced; counts how often the defective code is reached."""
+
+    def __init__(self, original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+        self._original = original
+        self._replacement = replacement
+        self.calls = 0
+
+    def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        return self._replacement(self._original, *given)
+
+
 def patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
     """Every call of `owner.name(...)` becomes `replacement(original, ...)`, on this object only."""
-    original = getattr(owner, name)
-    setattr(owner, name, lambda *given: replacement(original, *given))
+    setattr(owner, name, Tampered(getattr(owner, name), replacement))
+
+
+def tampered_calls(cache: UnifiedCache) -> int:
+    """How often defective code of this cache was called."""
+    owners: list[Any] = [cache, *vars(cache).values(), *cache.pools.values()]
+    owners += cache.residency.victims.values()
+    return sum(
+        method.calls
+        for owner in owners
+        for method in getattr(owner, "__dict__", {}).values()
+        if isinstance(method, Tampered)
+    )

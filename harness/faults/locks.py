@@ -24,7 +24,8 @@ def receiptless_release(cache: UnifiedCache) -> None:
 
     def count(original: Any, node: Node, tier: Tier, component: Component, step: int) -> None:
         resident = node.slots[tier][component] is not None
-        if component is not SWA or (resident and node.locks[tier][component] + step >= 0):
+        elsewhere = component is not SWA or tier is not DEVICE
+        if elsewhere or (resident and node.locks[tier][component] + step >= 0):
             original(node, tier, component, step)
 
     patch(cache.locks, "_count", count)

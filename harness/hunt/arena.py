@@ -99,6 +99,11 @@ class Arena:
             else:
                 self.cache.make_room(self._demand(item["full"], item["swa"]))
             self._drain()
+        full, swa = self._scenario["demote"], self._scenario["tombstone"]
+        if full or swa:
+            await self.kernel.point("setup.room", TREE)
+            self.cache.make_room(self._demand(full, swa))
+            self._drain()
         spawn = self.kernel.spawn
         if self.cache.config.hierarchical:
             for tier in (Tier.HOST, Tier.DEVICE):

@@ -13,7 +13,7 @@ from harness.explore.marks import run_marks
 from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
-from harness.faults import Fault, fault_named
+from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.oracles import Violation, Watch, default_oracles, violation_of
@@ -38,6 +38,11 @@ class ArenaRunner:
     def __init__(self, fault: Fault | None = None, *, without: tuple[str, ...] = ()) -> None:
         self._fault = fault
         self._without = without
+        self.cache: UnifiedCache  # of the last run
+
+    def tampered_calls(self) -> int:
+        """How often the last run came into its fault's code."""
+        return tampered_calls(self.cache)
 
     def run(
         self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
@@ -54,7 +59,7 @@ class ArenaRunner:
             listeners=[marks],
             on_violation=found.append,
         )
-        cache = UnifiedCache(config, watch)
+        self.cache = cache = UnifiedCache(config, watch)
         watch.attach(cache)
         if fault is not None:
             fault.apply(cache)

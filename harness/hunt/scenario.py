@@ -10,7 +10,7 @@ from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
 
-GROUPS = 3
+GROUPS = 2
 
 # A set-up item: serve a prompt and let its copies land, or make room on the device.
 _SETUP: dict[str, Knob] = {
@@ -43,13 +43,15 @@ def swarm(grain: str) -> Swarm:
             "window": Number(1, 9),
             "swa": Number(0, 16),
             "ratio": Options((0.5, 1.0, 2.0, 0.25, 0.0)),
-            "policy": Options(tuple(str(p) for p in WritePolicy)),
+            "policy": Options(("write_through", *(str(p) for p in WritePolicy))),
             "device_order": Options(tuple(str(o) for o in EvictionOrder)),
             "host_order": Options(tuple(str(o) for o in EvictionOrder)),
             "threshold": Options((0, 0, 2)),
             "copies_fail": Feature(0.3),
             "rooms_fail": Feature(0.1),
             "setup": Many(_SETUP, 0, 5),
+            "demote": Number(0, 9),  # FULL pages that leave the device before the requests come
+            "tombstone": Number(0, 5),  # SWA pages
             "requests": Many(_REQUEST, 1, 4),
             "pressure": Many(_PRESSURE, 0, 2),
         },

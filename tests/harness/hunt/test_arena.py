@@ -1,4 +1,4 @@
-"""The arena: small worlds that are repeatable, that come to rest, and that reach what they are for."""
+"""The arena: small worlds that repeat, that come to rest, and that reach what they are for."""
 
 import pytest
 
