@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cache.config import CacheConfig, EvictionOrder, Tier, WritePolicy
+from cache.config import CacheConfig, Component, EvictionOrder, Tier, WritePolicy
 from cache.keys import Key
 from cache.tree import Node
 from tests.cache.builders import a_config, tokens_of
@@ -34,7 +34,9 @@ class Driver:
         """One move: mostly some request's next step, else copies, pressure, arrivals."""
         world = self.world
         dice = self.below(200)
-        if self.below(100) < self._pressure:
+        if self.below(12) == 0:
+            self._cut()
+        elif self.below(100) < self._pressure:
             most = 1 + world.cache.config.full.device
             world.make_room(self.below(most), self.below(most))
         elif dice < 120 and world.riders:
@@ -49,33 +51,42 @@ class Driver:
         elif dice == 199 and self.below(8) == 0:
             world.flush()
 
+    def _cut(self) -> None:
+        """A passer-by leaves an edge that a load-back is filling, which cuts it."""
+        page = self.world.cache.config.page_size
+        nodes = self.world.cache.tree.nodes()
+        loading = [node for node in nodes if _is_long_and_loading(node, page)]
+        if loading:
+            node = loading[self.below(len(loading))]
+            cut = _spelled(node)[: 4 * (node.start + page)] + tokens_of([2], page)
+            self.world.glance(Key(cut, page, node.namespace))
+
     def below(self, stop: int) -> int:
         if not self._draws:
             self._draws = self.chance.integers(0, 1 << 30, 256).tolist()
         return self._draws.pop() % stop
 
     def _arrive(self) -> None:
-        """A prefix of one of few long texts, or whatever the tree has only partly on the device."""
         page = self.world.cache.config.page_size
-        namespace = "lora" if self.below(12) == 0 else ""
-        text = self.below(6)
-        whole = tokens_of([0, text > 2, text % 3, 0, text % 2, 0], page)
-        longest = page * max(3, self.world.cache.config.full.device // 2)
-        whole = whole[: 4 * (1 + self.below(min(longest, len(whole) // 4)))]
-        tombstones = self._tombstones()
-        if tombstones and self.below(2):
-            node = tombstones[self.below(len(tombstones))]
-            namespace, whole = node.namespace, _spelled(node) + tokens_of([0], page)
-        prompt = whole if self.below(2) else whole[: 4 * (1 + self.below(len(whole) // 4))]
+        namespace, whole = self._text()
+        prompt = whole if self.below(5) else whole[: 4 * (1 + self.below(len(whole) // 4))]
         self.world.arrive(Key(prompt, page, namespace), Key(whole, page, namespace), self.below(3))
 
-    def _tombstones(self) -> list[Node]:
-        components = self.world.cache.config.components
-        return [
-            node
-            for node in self.world.cache.tree.nodes()
-            if any(not node.ready(Tier.DEVICE, component) for component in components)
-        ]
+    def _text(self) -> tuple[str, bytes]:
+        """A prefix of one of few long texts, or what the host could bring back."""
+        config = self.world.cache.config
+        page = config.page_size
+        nodes = list(self.world.cache.tree.nodes())
+        lost = [node for node in nodes if _could_come_back(node, config.components)]
+        if lost and self.below(2):
+            node = lost[self.below(len(lost))]
+            return node.namespace, _spelled(node) + tokens_of([self.below(2)], page)
+        text = self.below(6)
+        whole = tokens_of([0, text > 2, text % 3, 0, text % 2, 0], page)
+        longest = page * max(3, config.full.device // 2)
+        namespace = "lora" if self.below(12) == 0 else ""
+        cut = self.below(min(longest, len(whole) // 4)) if self.below(3) == 0 else longest
+        return namespace, whole[: 4 * (1 + cut)]
 
     def _ride(self, rider: Rider) -> None:
         world = self.world
@@ -120,15 +131,23 @@ class Driver:
             self.world.run(tier)
 
 
+def _could_come_back(node: Node, components: tuple[Component, ...]) -> bool:
+    missing = any(not node.ready(Tier.DEVICE, component) for component in components)
+    return missing and node.ready(Tier.HOST, Component.FULL)
+
+
+def _is_long_and_loading(node: Node, page: int) -> bool:
+    return node.tokens > page and any(copy is not None for copy in node.inbound[Tier.DEVICE])
+
+
 def _spelled(node: Node) -> bytes:
     return b"".join(reversed([up.edge for up in node.ancestors()]))
 
 
-def nasty_config(seed: int) -> CacheConfig:
-    """The configuration number `seed`: every shape, policy, order and ratio comes up in turn."""
+def nasty_config(seed: int, policy: WritePolicy) -> CacheConfig:
+    """The configuration number `seed`: every shape, order and ratio comes up in turn."""
     chance = np.random.Generator(np.random.PCG64([seed, 1]))
     page, window = SHAPES[seed % len(SHAPES)]
-    policy = list(WritePolicy)[seed // len(SHAPES) % 3]
     order = list(EvictionOrder)[int(chance.integers(3))]
     device = int(chance.integers(4, 11))
     ratio = (0.25, 0.5, 1, 2, 3, 2, 3, 0)[int(chance.integers(8))]

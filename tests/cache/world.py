@@ -89,16 +89,21 @@ class World:
         }[rider.stage]
         step(rider)
 
-    def _match(self, rider: Rider) -> None:
-        rider.match = self.cache.match(rider.prompt)
+    def glance(self, key: Key) -> Match:
+        """A match, which may cut nodes, and which need not lead to anything."""
+        match = self.cache.match(key)
         pages = resident_pages(self.cache)
-        assert rider.match.device_tokens == longest_servable(self.cache, pages, rider.prompt)
-        loadable = rider.match.device_tokens
+        assert match.device_tokens == longest_servable(self.cache, pages, key)
+        loadable = match.device_tokens
         if self.cache.config.hierarchical:
-            loadable = longest_loadable(self.cache, pages, rider.prompt)
-        assert rider.match.loadable_tokens == loadable
-        least = must_load(self.cache, pages, rider.prompt, loadable)
-        assert all(a <= b for a, b in zip(least, rider.match.load_pages, strict=True))
+            loadable = longest_loadable(self.cache, pages, key)
+        assert match.loadable_tokens == loadable
+        least = must_load(self.cache, pages, key, loadable)
+        assert all(a <= b for a, b in zip(least, match.load_pages, strict=True))
+        return match
+
+    def _match(self, rider: Rider) -> None:
+        rider.match = self.glance(rider.prompt)
         rider.stage = Stage.LOCK
 
     def _lock(self, rider: Rider) -> None:

@@ -1,0 +1,224 @@
+"""The worked examples of docs/protocols, performed: every number in their tables was seen here."""
+
+from pathlib import Path
+
+import pytest
+
+from cache.audit import audit
+from cache.config import Component, Tier, WritePolicy
+from cache.contract import Demand, Room
+from cache.transfers import Copy
+from cache.tree import Node
+from cache.unified import UnifiedCache
+from tests.cache.builders import a_cache, a_key, admit, compute, demote, fail, land, node_at, serve
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
+FULL, SWA = Component.FULL, Component.SWA
+Rows = list[tuple[str, ...]]
+
+
+def rows_of(page: str) -> Rows:
+    """The cells of a page's table of times, without the numbers and the words for each step."""
+    lines = (PAGES / page).read_text().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("| Time |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[0] == str(len(rows) + 1)
+        rows.append(tuple(cells[2:]))
+    return rows
+
+
+def on_device(node: Node, component: Component) -> str:
+    if node.inbound[Tier.DEVICE][component] is not None:
+        return "filling"
+    return "absent" if node.slots[Tier.DEVICE][component] is None else "ready"
+
+
+def where(node: Node, component: Component) -> str:
+    """The tiers where it is ready, or `none`."""
+    if not node.attached:
+        return "gone"
+    if node.inbound[Tier.DEVICE][component] is not None:
+        return "filling"
+    tiers = [tier.name.lower() for tier in Tier if node.ready(tier, component)]
+    return " and ".join(tiers) or "none"
+
+
+def run(cache: UnifiedCache, tier: Tier) -> Copy:
+    copy = cache.transfers.next_to_run(tier)
+    assert copy is not None
+    cache.transfers.run(copy)
+    return copy
+
+
+def test_locks_a_tombstone_revived_under_an_admission_lock():
+    cache = a_cache(full=(8, 8), swa=(4, 4), window=2)
+    key = a_key([1])
+    serve(cache, key)
+    land(cache)
+    cache.make_room(Demand(0, 4))
+    node, rows = node_at(cache, [1]), Rows()
+
+    def see() -> None:
+        holders = ", ".join(lock.holder for lock in cache.locks.live()) or "nobody"
+        counts = node.locks[Tier.DEVICE]
+        rows.append((on_device(node, SWA), str(counts[FULL]), str(counts[SWA]), holders))
+        assert audit(cache) == []
+
+    see()
+    match = cache.match(key)
+    admission = cache.lock(match, "admission")
+    assert admission is not None
+    see()
+    cache.load_back(match, admission)
+    see()
+    table = cache.settle(match, admission, "request")
+    see()
+    cache.unlock(admission)
+    see()
+    land(cache)
+    see()
+    cache.make_room(Demand(0, 4))
+    see()
+    assert cache.read(table, 2).swa == key.prints()[:1]
+    cache.finish(table, key)
+    see()
+    cache.make_room(Demand(0, 4))
+    see()
+    assert rows == rows_of("locks.md")
+
+
+def test_copies_a_copy_fails_under_another():
+    cache = a_cache(full=(4, 4))
+    for text in ([1], [1, 2]):
+        serve(cache, a_key(text))
+        land(cache)
+    demote(cache)
+    upper, lower, rows = node_at(cache, [1]), node_at(cache, [1, 2]), Rows()
+    copies: list[Copy] = []
+
+    def state(number: int) -> str:
+        if number >= len(copies):
+            return "-"
+        copy = copies[number]
+        return copy.state.value + (", doomed" if copy.doomed and copy.in_flight else "")
+
+    def see() -> None:
+        free = str(cache.pool(FULL, Tier.DEVICE).free_slots)
+        nodes = [on_device(node, FULL) for node in (upper, lower)]
+        rows.append((*nodes, state(0), state(1), state(2), free))
+        assert audit(cache) == []
+
+    see()
+    first = admit(cache, a_key([1]), "first")
+    copies += first.waits
+    see()
+    second = admit(cache, a_key([1, 2]), "second")
+    copies.append(second.waits[-1])
+    see()
+    fail(cache, Tier.DEVICE)
+    see()
+    for table in (first, second):
+        cache.abort(table)
+    see()
+    run(cache, Tier.DEVICE)
+    see()
+    land(cache)
+    see()
+    third = admit(cache, a_key([1, 2]), "third")
+    copies += third.waits
+    see()
+    land(cache)
+    see()
+    assert cache.read(third, 4).full == a_key([1, 2]).prints()[:2]
+    assert rows == rows_of("copies.md")
+
+
+def test_load_back_is_anchored_where_every_component_is_valid():
+    cache = a_cache(full=(8, 8), swa=(4, 4), window=2)
+    for text in ([1], [1, 2], [1, 2, 3]):
+        serve(cache, a_key(text))
+        land(cache)
+    demote(cache)
+    nodes = [node_at(cache, [1, 2, 3][:pages]) for pages in (1, 2, 3)]
+    cache.residency.drop(nodes[2], Tier.HOST, SWA)
+    rows = Rows()
+
+    def see(result: object) -> None:
+        states = [f"{where(node, FULL)} / {where(node, SWA)}" for node in nodes]
+        rows.append((*states, str(result)))
+        assert audit(cache) == []
+
+    see("")
+    match = cache.match(a_key([1, 2, 3]))
+    see(f"device {match.device_tokens}, anchor {match.loadable_tokens}")
+    admission = cache.lock(match, "admission")
+    assert admission is not None
+    see(f"receipt for {admission.reach}")
+    loaded = cache.load_back(match, admission)
+    see(f"{loaded.outcome.value}, pages {loaded.pages}")
+    table = cache.settle(match, admission, "request")
+    see(f"hit {table.hit_tokens}, waits for {len(table.waits)}")
+    cache.unlock(admission)
+    see("")
+    copy = run(cache, Tier.DEVICE)
+    see(copy.state.value)
+    cache.acknowledge(copy)
+    see(copy.state.value)
+    reading = cache.read(table, 4)
+    assert reading == (a_key([1, 2]).prints()[:2], a_key([1, 2]).prints()[1:2], 1)
+    see(f"{len(reading.full)} FULL, {len(reading.swa)} SWA")
+    assert rows == rows_of("load-back.md")
+
+
+def test_eviction_waits_for_a_backup_and_spares_what_was_used_again():
+    cache = a_cache(full=(4, 2), policy=WritePolicy.WRITE_BACK)
+    for text in ([1, 2], [3, 4]):
+        serve(cache, a_key(text))
+    x, y, rows = node_at(cache, [1, 2]), node_at(cache, [3, 4]), Rows()
+    z: list[Node] = []
+
+    def see(room: Room | None = None) -> None:
+        states = [where(node, FULL) for node in (x, y, *z)] + ["-"] * (1 - len(z))
+        free = [str(cache.pool(FULL, tier).free_slots) for tier in Tier]
+        said = "" if room is None else f"short {room.short[0]}, pending {room.pending[0]}"
+        rows.append((*states, *free, said))
+        assert audit(cache) == []
+
+    see()
+    see(cache.make_room(Demand(2)))
+    land(cache)
+    see()
+    key = a_key([5, 6])
+    table = admit(cache, key, "z")
+    compute(cache, table, key, 4)
+    cache.finish(table, key)
+    z.append(node_at(cache, [5, 6]))
+    see()
+    see(cache.make_room(Demand(2)))
+    reader = admit(cache, a_key([3, 4]), "reader")
+    see()
+    land(cache)
+    see()
+    see(cache.make_room(Demand(2)))
+    land(cache)
+    see()
+    assert cache.read(reader, 4).full == a_key([3, 4]).prints()[:2]
+    assert rows == rows_of("eviction.md")
+
+
+@pytest.mark.parametrize("page", ["locks", "copies", "load-back", "eviction"])
+def test_every_protocol_page_tells_its_idea_its_operations_its_example_and_its_races(page):
+    text = (PAGES / f"{page}.md").read_text()
+    titles = [line for line in text.splitlines() if line.startswith("#")]
+    assert titles[0].startswith("# ")
+    assert titles[1:] == [
+        "## The idea",
+        "## The data structure",
+        "## Operations",
+        "## Worked example",
+        "## Residual races",
+    ]
