@@ -73,6 +73,9 @@ class Observer:
 
     def extended(self, table: "PageTable", room: "Room") -> None: ...
 
+    def relocked(self, table: "PageTable") -> None:
+        """Slots were short: the table's lock was taken anew, over no more than its window."""
+
     def committed(self, table: "PageTable", result: "Commit") -> None: ...
 
     def closed(self, table: "PageTable") -> None: ...

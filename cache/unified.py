@@ -81,10 +81,9 @@ class UnifiedCache(Cache):
         assert admission.anchor is match.anchor
         path = list(reversed(list(match.anchor.ancestors())))
         anchor = self.loadbacks.deepest_on_device(path)
-        self._cut_at_window(anchor)
         table = PageTable(self._next_table(), holder, self.config.page_size, priority=priority)
         self.tables[table.number] = table
-        table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, holder)
+        table.lock = self._take_lock(table, anchor)
         for node in reversed(list(anchor.ancestors())):
             self._share(table, node)
         table.swa_from = table.shared
@@ -103,6 +102,8 @@ class UnifiedCache(Cache):
         if pages <= 0:
             return self._no_room_needed
         room = self.make_room(Demand(pages, pages))
+        if any(room.short[SWA:]) and not room.pending[SWA] and self._tighten_locks():
+            room = self.make_room(Demand(pages, pages))
         if room.enough:
             full = self._allocate(Component.FULL, pages)
             table.full += full
@@ -150,8 +151,7 @@ class UnifiedCache(Cache):
         assert old is not None
         assert not table.closed
         result, anchor = self._insert(table, key, old.anchor)
-        self._cut_at_window(anchor)
-        table.lock = self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, table.holder)
+        table.lock = self._take_lock(table, anchor)
         self.locks.release(old)
         self._use(anchor, old.anchor, table.priority)
         self.observer.committed(table, result)
@@ -239,17 +239,27 @@ class UnifiedCache(Cache):
     def _reach(self, anchor: Node) -> list[int]:
         return [rule.needed_from(anchor.end) for rule in self.rules]
 
-    def _cut_at_window(self, anchor: Node) -> None:
-        """Let a node begin where the anchor's window does: a lock covers whole nodes, and would
-        keep slots of a long one that nobody reads any more."""
-        if SWA not in self.config.components:
-            return
-        start = self.rules[SWA].needed_from(anchor.end)
-        for node in anchor.ancestors():
-            if node.start < start < node.end:
+    def _tighten_locks(self) -> bool:
+        """Whether some request's lock kept more than its window, as a lock over whole nodes does
+        where the window begins inside a long one: it is cut there and the lock taken anew."""
+        tightened = False
+        for table in self.tables.values():
+            lock = table.lock
+            assert lock is not None
+            start = self.rules[SWA].needed_from(lock.anchor.end)
+            if lock.reach[SWA] == NOT_HELD or lock.reach[SWA] >= start:
+                continue
+            node = next(node for node in lock.anchor.ancestors() if node.start <= start)
+            if node.start < start:
                 self.tree.split(node, (start - node.start) // self.config.page_size)
-            if node.start <= start:
-                return
+            table.lock = self._take_lock(table, lock.anchor)
+            self.locks.release(lock)
+            self.observer.relocked(table)
+            tightened = True
+        return tightened
+
+    def _take_lock(self, table: PageTable, anchor: Node) -> Lock:
+        return self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, table.holder)
 
     def _share(self, table: PageTable, node: Node) -> None:
         slots = node.slots[Tier.DEVICE][Component.FULL]

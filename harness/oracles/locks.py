@@ -34,9 +34,9 @@ class Locks(Oracle):
     """Keeps its own count for every node, component and tier from the receipts alone and compares
     the whole path to the root whenever a receipt is given out, handed back or narrowed: so a
     release that takes more than its own is named at once, with who lost (L1, after a release L2).
-    Receipts cover what they are for: an admission both tiers, a request its prefix and no more
-    than its window, a copy its source, its target and the path above. Nothing ready goes while it
-    is covered. At rest nothing is held (L3)."""
+    Receipts cover what they are for: an admission both tiers, a request its prefix and no window
+    but its own (in whole nodes), a copy its source, its target and the path above. Nothing ready
+    goes while it is covered. At rest nothing is held (L3)."""
 
     name = "locks"
 
@@ -172,6 +172,9 @@ class Locks(Oracle):
         if table.lock is not self._requests.get(table):
             self._adopt(table)
 
+    def relocked(self, table: PageTable) -> None:
+        self._adopt(table)
+
     def closed(self, table: PageTable) -> None:
         lock = self._requests.pop(table, None)
         if lock is not None:
@@ -251,9 +254,10 @@ class Locks(Oracle):
             self.report("L1", "cover.request", "the prefix and its window covered", new)
         elif self.windowed and receipt.anchor.end:
             needed = self.needed_from(receipt.anchor.end)
-            if receipt.reach[Component.SWA] < needed:
+            first = next(node for node in new.anchor.ancestors() if node.start <= needed)
+            if receipt.reach[Component.SWA] < first.start:
                 seen = f"from {receipt.reach[Component.SWA]}"
-                self.report("L1", "cover.more", f"{new} holds its window from {needed}", seen)
+                self.report("L1", "cover.more", f"{new} holds its window from {first.start}", seen)
 
     def _still(self, table: PageTable) -> Receipt | None:
         """A table that is used has a live lock where its shared pages end."""

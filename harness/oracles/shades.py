@@ -117,6 +117,9 @@ class Shades(Observer):
         else:
             self._use(anchor, before * self._config.page_size, table.priority)
 
+    def relocked(self, table: PageTable) -> None:
+        self._locks[table] = table.lock
+
     def closed(self, table: PageTable) -> None:
         self.counted = []
         self._shared.pop(table, None)

@@ -102,7 +102,8 @@ def test_a_window_that_an_insert_brings_counts():
             if table.holder == "a":
                 ran.cache.make_room(Demand(0, 6))  # not the leaf's window
 
-    ran = build(settings, alone(*requests), watchers=[Evict()])
+    limits = Limits(chunked_prefill_size=16)  # two nodes
+    ran = build(settings, alone(*requests), limits=limits, watchers=[Evict()])
     judge(run(ran))
     seen = counts(ran)
     assert seen["window_tombstoned"] >= 1
