@@ -210,7 +210,7 @@ BREAKS: dict[str, tuple[str, str, Callable, Break]] = {
         "C1",
         "node.device_swa",
         audits.content,
-        lambda c: c.pools[DEVICE, SWA].store.write(upper(c).slots[DEVICE][SWA], [12345]),
+        lambda c: c.pools[DEVICE, SWA].store.write(upper(c).slots[DEVICE][SWA][:1], [12345]),
     ),
     "a page that was never written": (
         "C2",
