@@ -33,6 +33,7 @@ from harness.verdict import Exit
 MOST_TOLD = 8
 # Marks that a clean hunt must have reached before it may call itself passed.
 REQUIRED = (
+    "prefix_hit",
     "demotion",
     "window_tombstoned",
     "host_eviction",
@@ -270,10 +271,10 @@ def _tell(
         console.print()
     for odd in report.unrepeatable[:3]:
         console.print(f"NOT REPEATABLE: {odd.problem} (schedule {odd.schedule}, seed {odd.seed})")
-    never = [m.mark for m in MEANINGS if not report.marks.sometimes.get(m.mark)]
-    if never:
-        console.print(f"never reached: {', '.join(never)}")
-    console.print(_marks_table(report))
+    if not told:
+        never = [m.mark for m in MEANINGS if not report.marks.sometimes.get(m.mark)]
+        console.print(f"never reached: {', '.join(never) or 'nothing'}")
+        console.print(_marks_table(report))
     console.print(_verdict_line(certificate, report, summary))
 
 

@@ -24,7 +24,7 @@ from harness.explore.tape import LenientReplay
 from harness.faults import FAULTS, fault_named
 from harness.hunt.picture import picture_of
 from harness.hunt.runner import ArenaRunner
-from harness.hunt.scenario import swarm
+from harness.hunt.scenario import simpler, swarm
 
 SHRINK_REPLAYS = 300
 STORIES = 1  # campaigns of a fault whose finding is shrunk
@@ -152,7 +152,7 @@ def _smallest(name: str, without: tuple[str, ...], found: Finding) -> tuple[int,
         ArenaRunner(fault_named(name), without=without),
         found.scenario,
         found.outcome,
-        smaller=swarm(found.scenario["grain"]).smaller,
+        smaller=simpler,
         replay_limit=SHRINK_REPLAYS,
     )
     return shrunk.after.steps, shrunk.after.tasks

@@ -193,6 +193,9 @@ class Arena:
             verdict = await self._admission.admit(seeker, lambda: self._answer_pages(seeker))
             if verdict is Verdict.ADMITTED:
                 seeker.admitted = True
+                assert seeker.table is not None
+                if seeker.table.hit_tokens:
+                    self._marks.hit("prefix_hit")
                 self._kick()
                 return True
             self._let_others_try(seeker)
@@ -227,6 +230,8 @@ class Arena:
                 return False
             if table.written == key.tokens:
                 return True
+            if table.written > table.hit_tokens:
+                self._marks.hit("chunked_prefill")
             stop = min(key.tokens, table.written + seeker.request.chunk * self._size)
             if not await self._extend(seeker, stop):
                 return False

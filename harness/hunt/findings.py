@@ -16,7 +16,7 @@ from harness.explore.replay import FoundBy, Replay, replay_of, save
 from harness.explore.shrink import Shrunk, shrink
 from harness.faults import fault_named
 from harness.hunt.runner import ArenaRunner
-from harness.hunt.scenario import swarm
+from harness.hunt.scenario import simpler
 from harness.hunt.screen import finding_screen
 from harness.hunt.story import Story, tell
 
@@ -48,7 +48,7 @@ def work_out(
         runner,
         finding.scenario,
         finding.outcome,
-        smaller=swarm(finding.scenario["grain"]).smaller,
+        smaller=simpler,
         go_on=lambda: monotonic() - started < SHRINK_S,
     )
     story, outcome = tell(runner, shrunk.scenario, shrunk.outcome.tape)

@@ -4,6 +4,7 @@ Invariant: a scenario is valid whatever its knobs say: sizes are made to fit whe
 that shrinking one knob never makes another one wrong.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
@@ -57,6 +58,13 @@ def swarm(grain: str) -> Swarm:
         },
         fixed={"grain": grain},
     )
+
+
+def simpler(scenario: Scenario) -> Iterator[Scenario]:
+    """Scenarios that differ in one knob and are simpler there, the coarser grain first."""
+    if scenario["grain"] == "fine":
+        yield {**scenario, "grain": "scheduler"}
+    yield from swarm(scenario["grain"]).smaller(scenario)
 
 
 class Request(NamedTuple):
