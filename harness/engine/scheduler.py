@@ -49,6 +49,7 @@ class Scheduler:
         on_end: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
     ) -> None:
+        assert limits.chunked_prefill_size >= cache.config.page_size, "a chunk holds a page"
         self._kernel = kernel
         self._cache = cache
         self._streams = streams

@@ -60,6 +60,12 @@ def test_a_window_needs_two_pages_more_than_it_has(slots, status):
     assert ran["short"].status is JobStatus.COMPLETED  # shorter than the window and two pages
 
 
+def test_a_chunk_less_than_a_page_is_refused():
+    """No prefill would ever get on: every chunk but the last ends on a page."""
+    with pytest.raises(AssertionError, match="a chunk holds a page"):
+        build(config(page=4), [], limits=Limits(chunked_prefill_size=3))
+
+
 # -- who is served when ----------------------------------------------------------------------------
 
 
