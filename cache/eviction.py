@@ -83,7 +83,11 @@ class HostEvictor:
         self._residency = residency
 
     def make_room(self, pages: list[int]) -> bool:
-        """Whether `pages` (per component) host slots are free now."""
+        """Whether `pages` (per component) host slots are free now. Nothing is given up for a
+        demand that cannot be met."""
+        obtainable = self._residency.obtainable
+        if any(obtainable(HOST, Component(c)) < wanted for c, wanted in enumerate(pages)):
+            return False
         for component, wanted in enumerate(pages):
             self._make_room(Component(component), wanted)
         pools = self._residency.pools

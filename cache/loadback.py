@@ -82,11 +82,17 @@ class LoadBacks:
         gained = match.anchor.end - self.deepest_on_device(path).end
         if gained < self._threshold:
             return LoadBack(LoadOutcome.TOO_SHORT, nothing, None, _no_room_needed(nothing))
-        room = self._make_room(Demand(*pages))
+        room = self._hopeless(pages) or self._make_room(Demand(*pages))
         if not room.enough:
             return LoadBack(LoadOutcome.NO_ROOM, nothing, None, room)
         copy = self._issue(match.anchor, pieces)
         return LoadBack(LoadOutcome.ISSUED, tuple(pages), copy, room)
+
+    def _hopeless(self, pages: list[int]) -> Room | None:
+        """The answer to a demand that cannot be met: nobody's pages are given up for it."""
+        there = [self._residency.obtainable(DEVICE, c) for c in self._residency.components]
+        short = tuple(max(0, n - have) for n, have in zip(pages, there, strict=True))
+        return Room(short, self._residency.leaving_pages()) if any(short) else None
 
     def inbound(self, anchor: Node) -> list[Copy]:
         """The copies that must land before the anchor's prefix can be read, oldest first."""

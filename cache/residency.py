@@ -126,10 +126,18 @@ class Residency:
     def left(self, node: Node) -> None:
         self.leaving.pop(node.number, None)
 
+    def obtainable(self, tier: Tier, component: Component) -> int:
+        """Slots that are free or held by what may be evicted, in time."""
+        place = (tier, component)
+        evictable = self.held_pages[place] - self.locked_pages[place]
+        return self.pools[place].free_slots + evictable
+
     def leaving_pages(self) -> tuple[int, ...]:
         """Device slots per component that backups in flight are about to free."""
         pages = [0] * len(self.components)
         for node in self.leaving.values():
+            if node.locks[Tier.DEVICE][node.leaving or Component.FULL] > 1:
+                continue  # not only its backup holds it: it was taken up again and stays
             gone = self.components if node.leaving is FULL else (SWA,)
             for component in gone:
                 pages[component] += len(node.slots[DEVICE][component] or ())

@@ -230,9 +230,7 @@ class UnifiedCache(Cache):
         return self.pools[Tier(tier), component]
 
     def available(self, component: Component) -> int:
-        place = (Tier.DEVICE, component)
-        evictable = self.residency.held_pages[place] - self.residency.locked_pages[place]
-        return self.pools[place].free_slots + evictable
+        return self.residency.obtainable(Tier.DEVICE, component)
 
     # -- helpers -----------------------------------------------------------------------------
 

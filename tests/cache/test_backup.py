@@ -130,7 +130,6 @@ def test_a_host_that_is_full_of_copies_in_flight_refuses():
     assert len(cache.transfers) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="the host is emptied before a backup too large is refused")
 def test_a_node_larger_than_the_host_does_not_cost_the_host_what_it_has():
     cache = a_cache(full=(8, 2))
     serve(cache, a_key([1]))

@@ -314,7 +314,6 @@ def test_room_that_is_available_can_be_had(policy):
     cache.abort(table)
 
 
-@pytest.mark.xfail(strict=True, reason="a leaving node counts as pending while a request holds it")
 def test_a_room_does_not_wait_for_what_somebody_has_taken_up_again():
     cache = a_cache(full=(4, 4), policy=WritePolicy.WRITE_BACK)
     serve(cache, a_key([1, 2]))

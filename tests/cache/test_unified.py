@@ -133,6 +133,20 @@ def test_a_window_that_decode_has_left_may_be_evicted_under_the_running_request(
     assert cache.match(key).device_tokens == 6
 
 
+def test_a_lock_over_a_long_node_keeps_no_more_than_its_window_when_slots_are_short():
+    cache = a_cache(full=(8, 0), swa=(4, 0), window=2)
+    serve(cache, a_key([1, 2, 3]))
+    reader, key = admit(cache, a_key([1, 2, 3]), "reader"), a_key([7, 8, 9])
+    writer = admit(cache, key, "writer")
+    assert cache.extend(writer, 6).enough, "two of the long node's windows are read by nobody"
+    cache.write(writer, key.prints(), 6)
+    assert cache.read(reader, 6).swa == a_key([1, 2, 3]).prints()[2:3]
+    assert audit(cache) == []
+    cache.abort(reader)
+    cache.abort(writer)
+    assert len(cache.locks) == 0
+
+
 def test_flush_does_nothing_while_a_copy_is_in_flight():
     cache = a_cache(full=(8, 8))
     serve(cache, a_key([1, 2]))
