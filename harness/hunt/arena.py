@@ -386,9 +386,11 @@ class Arena:
             self.cache.abort(table)
 
     def _drain(self) -> None:
-        """Set-up's copies land at once."""
+        """What is in flight lands at once, as far as the cache lets it."""
         transfers = self.cache.transfers
-        while len(transfers):
+        left = len(transfers) + 1
+        while len(transfers) < left:
+            left = len(transfers)
             for tier in Tier:
                 while (copy := transfers.next_to_run(tier)) is not None:
                     transfers.run(copy)
