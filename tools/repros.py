@@ -16,7 +16,8 @@ from harness.hunt.workers import Search, campaign_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "repros"
-HUNTS = 3
+HUNTS = 2
+SHRINK_S = 4.0
 SCHEDULES = 3_000
 
 
@@ -38,7 +39,7 @@ def _hunt(name: str, number: int) -> Told | None:
         enough=lambda r: bool(r.findings),
     )
     found: Finding | None = next(iter(report.findings.values()), None)
-    told = work_out(found, name) if found is not None else None
+    told = work_out(found, name, shrink_s=SHRINK_S) if found is not None else None
     return told if told is not None and told.shrunk.stable else None
 
 

@@ -37,7 +37,11 @@ class Told:
 
 
 def work_out(
-    finding: Finding, fault: str, *, monotonic: Callable[[], float] = time.monotonic
+    finding: Finding,
+    fault: str,
+    *,
+    shrink_s: float = SHRINK_S,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Told:
     """Shrink a finding and tell its story."""
     runner = ArenaRunner(fault_named(fault) if fault else None)
@@ -49,7 +53,7 @@ def work_out(
         finding.scenario,
         finding.outcome,
         smaller=simpler,
-        go_on=lambda: monotonic() - started < SHRINK_S,
+        go_on=lambda: monotonic() - started < shrink_s,
     )
     story, outcome = tell(runner, shrunk.scenario, shrunk.outcome.tape)
     replay = replay_of(
