@@ -66,20 +66,26 @@ def test_pages_that_other_tables_point_at_are_never_replaced():
 
 
 def test_only_the_window_that_the_request_still_has_revives_a_tombstone():
-    """The node is cut where the request's window begins: the rest stays a tombstone."""
+    """One long node has lost its window; it is cut where the request's begins, and what lies above
+    stays a tombstone."""
     cache = a_cache(full=(8, 0), swa=(8, 0), window=2)
-    first = computed(cache, [1, 2, 3], 6)
-    second = computed(cache, [1, 2, 3], 6)
-    cache.slide(first, 6)
-    cache.commit(first, a_key([1, 2, 3]))
-    cache.abort(first)
-    cache.make_room(Demand(0, 5))
-    cache.slide(second, 6)
-    cache.commit(second, a_key([1, 2, 3]))
-    kept = [node.slots[Tier.DEVICE][SWA] is not None for node in cache.tree.nodes()]
-    ends = [node.end for node in cache.tree.nodes()]
-    assert dict(zip(ends, kept, strict=True)) == {4: False, 6: True}
-    assert cache.read(second, 6).swa == a_key([1, 2, 3]).prints()[2:3]
+    key, longer = a_key([1, 2, 3]), a_key([1, 2, 3, 4])
+    late = computed(cache, [1, 2, 3], 6, "late")
+    cache.slide(late, 6)
+    holder = admit(cache, longer, "holder")
+    compute(cache, holder, longer, 6)
+    cache.commit(holder, longer)
+    compute(cache, holder, longer, 8)
+    cache.slide(holder, 8)
+    cache.make_room(Demand(0, 6))
+    (tombstone,) = cache.tree.nodes()
+    assert (tombstone.end, tombstone.slots[Tier.DEVICE][SWA]) == (6, None)
+    assert cache.commit(late, key) == Commit(3, 0, 3, False)
+    windows = {node.end: node.slots[Tier.DEVICE][SWA] is not None for node in cache.tree.nodes()}
+    assert windows == {4: False, 6: True}
+    assert cache.read(late, 6).swa == key.prints()[2:3]
+    assert cache.match(key).device_tokens == 6
+    assert audit(cache) == []
 
 
 def test_pages_that_left_the_window_enter_the_tree_without_one():
