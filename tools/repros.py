@@ -1,6 +1,6 @@
 """Writes tests/repros anew: for each fault the smallest of a few stories, as a replay file.
 
-    python tools/repros.py [FAULT ...]
+python tools/repros.py [FAULT ...]
 """
 
 import sys
