@@ -35,6 +35,7 @@ class Copies(Oracle):
 
     def begin(self) -> None:
         self._flights: dict[int, Flight] = {}
+        self._cuts: list[Node] = []  # halves of nodes that were split within the operation
         self._targets: dict[SlotPool, dict[int, Flight]] = {}
         self._sources: dict[SlotPool, dict[int, Flight]] = {}
         for pool in self.cache.pools.values():
@@ -122,9 +123,16 @@ class Copies(Oracle):
             self.report("D1", "read.early", "every copy into the prefix acknowledged", table.holder)
 
     def split(self, upper: Node, lower: Node) -> None:
-        for tier in (Tier.DEVICE, Tier.HOST):
-            for component in self.components:
-                self._cut(upper, lower, tier, component)
+        if self._flights:
+            self._cuts += (upper, lower)
+            self.pending[self] = None
+
+    def review(self) -> None:
+        cuts, self._cuts = self._cuts, []
+        for node in cuts:
+            if node.parent is not None:
+                for tier, component in self.cache.pools:
+                    self._half(node, tier, component)
 
     def acknowledged(self, copy: Copy) -> None:
         flight = self._flights.pop(copy.number, None)
@@ -206,20 +214,19 @@ class Copies(Oracle):
             seen = [str(copy) for copy in queue]
             self.report("D2", "queue", [str(f.copy) for f in self._order[target]], seen)
 
-    def _cut(self, upper: Node, lower: Node, tier: Tier, component: Component) -> None:
-        """A filling node was split: both halves are still filling, by the same copy."""
-        slots = upper.slots[tier][component]
+    def _half(self, node: Node, tier: Tier, component: Component) -> None:
+        """Half of a node that was split is filling exactly if a copy is on its way into it."""
+        slots = node.slots[tier][component]
         if not slots:
             return
-        targets = self._targets[self.cache.pools[tier, component]]
-        flight = targets.get(slots[0])
+        flight = self._targets[self.cache.pools[tier, component]].get(slots[0])
         copy = None if flight is None else flight.copy
-        for node in (upper, lower):
-            inbound = node.inbound[tier][component]
-            if inbound is not copy:
-                where = f"split.{component.name.lower()}"
-                self.report("D1", where, f"{node} filled by {copy}", inbound)
-            elif copy is not None and not any(
-                part.node is node and part.component is component for part in copy.parts
-            ):
-                self.report("D2", "split.part", f"a part of {copy} for {node}", "none")
+        inbound = node.inbound[tier][component]
+        if inbound is not copy:
+            self.report(
+                "D1", f"split.{component.name.lower()}", f"{node} filled by {copy}", inbound
+            )
+        elif copy is not None and not any(
+            part.node is node and part.component is component for part in copy.parts
+        ):
+            self.report("D2", "split.part", f"a part of {copy} for {node}", "none")

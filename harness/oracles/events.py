@@ -50,6 +50,8 @@ class Events(Oracle):
     # -- by what changed -------------------------------------------------------------------------
 
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
+        if self._given_up:
+            self._check_given_up()
         if owner is not Owner.NODE:
             return
         hands = self.shadows.holdings.hands[pool]

@@ -42,6 +42,7 @@ class Locks(Oracle):
 
     def begin(self) -> None:
         self._counts: dict[Node, Counts] = {}
+        self._cuts: list[Node] = []  # halves of nodes that were split within the operation
         self._live: dict[int, Receipt] = {}
         self._anchored: dict[Node, list[Receipt]] = {}
         self._requests: dict[PageTable, Lock | None] = {}
@@ -93,8 +94,15 @@ class Locks(Oracle):
         counts = self._counts.get(lower)
         if counts is not None:
             self._counts[upper] = (list(counts[0]), list(counts[1]))
-        for node in (upper, lower):
-            self._compare(node, None, "L1", "split")
+        self._cuts += (upper, lower)
+        self.pending[self] = None
+
+    def review(self) -> None:
+        """After a split both halves are held by the same receipts."""
+        cuts, self._cuts = self._cuts, []
+        for node in cuts:
+            if node.parent is not None:
+                self._compare(node, None, "L1", "split")
 
     def removed(self, node: Node) -> None:
         counts = self._counts.pop(node, None)

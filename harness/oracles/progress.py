@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 from cache.config import Component, Tier
-from cache.contract import Demand, Room
+from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
+from cache.locks import NOT_HELD
 from cache.pools import SlotMap
+from cache.table import PageTable
 from cache.transfers import Copy
 from cache.tree import Node
 from harness.oracles import naive
@@ -24,9 +26,10 @@ class Victim(NamedTuple):
 class Progress(Oracle):
     """While room is made, victims go only as long as something is short that copies in flight will
     not bring, the first in order first (S6); a lone FULL leaf goes in part. When room stays short,
-    nothing that copies will not cover is left to go, and `Room` says what is short and pending
-    (P2). The admission budget is what is free or may go. After the last flush every slot is free,
-    the map empty and the tree bare (P3). Silent about order where scanning costs too much."""
+    nothing that copies will not cover is left to go, no lock keeps more than its window, and `Room`
+    says what is short and pending (P2). The admission budget is what is free or may go. After the
+    last flush every slot is free, the map empty and the tree bare (P3). Silent about order where
+    scanning costs too much."""
 
     name = "progress"
 
@@ -73,6 +76,34 @@ class Progress(Oracle):
                 self.report("P2", f"room.short.{name}", f"{max(0, missing)} short", short)
             if missing > room.pending[component]:
                 self._stuck(Component(component), missing)
+
+    def extended(self, table: PageTable, room: Room) -> None:
+        """No lock keeps more than its window while a request is short of window slots."""
+        if not self.windowed or not room.short[Component.SWA] or room.pending[Component.SWA]:
+            return
+        for other in self.cache.tables.values():
+            lock = other.lock
+            if lock is None or lock.reach[Component.SWA] == NOT_HELD:
+                continue
+            start = self.needed_from(lock.anchor.end)
+            if lock.reach[Component.SWA] < start:
+                self.report("P2", "stuck.lock", f"{lock} cut at {start}", lock.reach)
+
+    def loaded_back(self, match: Match, result: LoadBack) -> None:
+        """A load-back that finds no room lacks more than what is free or held by nobody."""
+        if result.outcome is not LoadOutcome.NO_ROOM or result.room.worth_waiting:
+            return
+        path = naive.path_of(match.anchor)
+        lacks = naive.lacking(path, self.window, self.page_size)
+        for component, pool in zip(self.components, self._pools, strict=True):
+            wanted = sum(n.tokens // self.page_size for n, c in lacks if c == component)
+            nodes = self.shadows.shades.residents[Tier.DEVICE][component]
+            if wanted > pool.free_slots and not self.afford(len(nodes)):
+                return
+            loose = sum(n.tokens // self.page_size for n in nodes if not n.locks[0][component])
+            if pool.free_slots + loose < wanted:
+                return
+        self.report("P2", "load.room", f"{lacks} loaded back: there is room", "no room")
 
     def audited(self) -> None:
         nodes = list(self.cache.tree.nodes())

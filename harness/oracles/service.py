@@ -72,8 +72,6 @@ class Service(Oracle):
             self._too_short(match, path)
         elif outcome is LoadOutcome.ISSUED:
             self._brings(result, path)
-        elif outcome is LoadOutcome.NO_ROOM and result.room.enough:
-            self.report("M2", "load.room", "a load-back where there is room", outcome.name)
 
     def settled(self, match: Match, table: PageTable) -> None:
         self._shared[table] = table.shared

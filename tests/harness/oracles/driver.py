@@ -296,7 +296,7 @@ class Driver:
         for running in list(self.running):
             self.end(running)
         transfers = self.cache.transfers
-        while len(transfers):
+        for _ in range(2 * len(transfers)):
             for tier in Tier:
                 if (queued := transfers.next_to_run(tier)) is not None:
                     transfers.run(queued)
