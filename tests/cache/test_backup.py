@@ -3,7 +3,7 @@
 import pytest
 
 from cache.audit import audit
-from cache.config import Component, Tier, WritePolicy
+from cache.config import Component, EvictionOrder, Tier, WritePolicy
 from cache.contract import Demand
 from cache.unified import UnifiedCache
 from tests.cache.builders import a_cache, a_key, admit, compute, demote, fail, land, node_at, serve
@@ -108,15 +108,17 @@ def test_a_refused_backup_changes_nothing_but_the_count_of_refusals():
 
 
 def test_making_room_on_the_host_frees_neither_the_source_nor_the_parent():
-    cache = a_cache(full=(6, 2))
-    serve(cache, a_key([1]))
-    serve(cache, a_key([5]))
+    """By its priority [1] would be the first to go from the host, from above its own child."""
+    cache = a_cache(full=(6, 2), order=EvictionOrder.PRIORITY)
+    serve(cache, a_key([1]), priority=0)
+    serve(cache, a_key([5]), priority=9)
     land(cache)
-    serve(cache, a_key([1, 2]))  # [5] must go for it, though [1] may be the older
+    serve(cache, a_key([1, 2]), priority=0)
+    assert node_at(cache, [5]).slots[Tier.HOST][FULL] is None
     land(cache)
     demote(cache)
     assert cache.match(a_key([1, 2])).loadable_tokens == 4
-    assert cache.match(a_key([5])).loadable_tokens == 0
+    assert audit(cache) == []
 
 
 def test_a_host_that_is_full_of_copies_in_flight_refuses():
