@@ -12,7 +12,7 @@ from tests import tidy
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cache", "workloads", "harness")
-ENTRY_POINTS = {"bench", "harness.bench"}
+ENTRY_POINTS = {"bench", "harness.bench", "harness.bench.__main__", "harness.faults.corpus"}
 REPEATABLE = ("cache/", "harness/explore/")
 TEXT = {".py", ".md", ".toml", ".lock", ".in", ".html", ".css", ".js", ""}
 

@@ -6,6 +6,7 @@ reads a file, so that every rule can be shown to fail on a bad sample.
 
 import ast
 import re
+import shlex
 from collections.abc import Callable, Iterator
 
 MAX_FILE_LINES = 500
@@ -203,7 +204,7 @@ def shell_commands(markdown: str) -> list[tuple[int, list[str]]]:
         if line.rstrip().endswith("\\"):
             pending += line.rstrip()[:-1] + " "
             continue
-        words = re.sub(r"(^|\s)#.*", "", pending + line).removeprefix("$ ").split()
+        words = shlex.split((pending + line).removeprefix("$ "), comments=True)
         pending = ""
         if words:
             found.append((started, words))

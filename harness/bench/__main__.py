@@ -9,7 +9,9 @@ import click
 from rich.console import Console
 
 from harness.bench import cache, kernel, search, shares, world
+from harness.bench.bare import Excerpt
 from harness.bench.publish import publish
+from harness.bench.runs import bundled_head, measure_runs
 from harness.bench.sheet import Sheet, show
 
 PUBLISHED = Path("results/published")
@@ -18,15 +20,14 @@ PLAIN_WIDTH = 200  # columns, where there is no terminal to ask
 Benchmark = Callable[[], Sequence[Sheet]]
 FULL: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(30)],
-    "world": lambda: [world.measure(world.whole_trace(), repeats=3)],
+    "world": lambda: [world.measure(world.whole_trace(), repeats=1)],
     "shares": lambda: shares.measure(world.whole_trace()),
     "kernel": lambda: [kernel.measure(15, announcements=200_000)],
     "search": lambda: [search.measure(5, schedules=2_000)],
 }
 QUICK: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(3)],
-    "world": lambda: [world.measure(world.bundled_head(QUICK_REQUESTS), repeats=1)],
-    "shares": lambda: shares.measure(world.bundled_head(QUICK_REQUESTS)),
+    "world": lambda: _worlds(bundled_head(QUICK_REQUESTS), repeats=1),
     "kernel": lambda: [kernel.measure(3, announcements=20_000)],
     "search": lambda: [search.measure(1, schedules=50)],
 }
@@ -72,6 +73,11 @@ def main(only: tuple[str, ...], quick: bool, output_dir: Path | None) -> None:
     if output_dir is not None:
         for path in publish(sheets, output_dir, command=_command(only, quick)):
             console.print(f"wrote {path}", highlight=False)
+
+
+def _worlds(trace: Excerpt, *, repeats: int) -> list[Sheet]:
+    measured = measure_runs(trace, repeats=repeats)
+    return [world.tabulate(measured, trace), *shares.tabulate(measured, trace)]
 
 
 def _make(directory: Path) -> None:

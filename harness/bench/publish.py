@@ -5,6 +5,7 @@ Invariant: they say what was typed, on what machine and when, and never whose ma
 
 import csv
 import io
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,9 @@ def _page(sheets: Sequence[Sheet], command: str) -> str:
         f"{datetime.now(UTC):%Y-%m-%d}, {facts['cpu']}, {facts['usable_cores']} cores,"
         f" {gibibytes:.0f} GiB, {facts['os']}; "
         + ", ".join(f"{name} {version}" for name, version in versions().items()),
+        "",
+        f"Load average of the last 15 minutes: {os.getloadavg()[2]:.1f}, this benchmark's own 1"
+        " included; what is above that was other work, which makes times longer.",
         "",
     ]
     return "\n".join([*head, *(markdown(sheet) for sheet in sheets)])

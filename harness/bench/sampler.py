@@ -9,7 +9,7 @@ import signal
 from collections import Counter
 from functools import cache
 from types import FrameType, TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 INTERVAL_S = 0.001
 OTHER = "other"
@@ -27,6 +27,14 @@ PARTS = {
     "workloads": "workload",
     "workloads.footprint": "records",
 }  # the longest prefix of a module's name decides
+
+
+class Shares(NamedTuple):
+    """Of 1, of one run's processor time: by part, and by function as module.function."""
+
+    samples: int
+    parts: dict[str, float]
+    functions: dict[str, float]
 
 
 class Sampler:
@@ -59,6 +67,15 @@ class Sampler:
             counts[part_of(module)] += count
         counts[OTHER] = self.samples - counts.total()
         return counts
+
+    def shares(self) -> Shares:
+        """Of a run that took at least one sample."""
+        total, parts = self.samples, self.parts()
+        return Shares(
+            total,
+            {part: count / total for part, count in parts.items()},
+            {".".join(name): count / total for name, count in self.functions.items()},
+        )
 
     def _tick(self, number: int, frame: FrameType | None) -> None:
         self.samples += 1

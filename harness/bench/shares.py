@@ -3,31 +3,21 @@
 Invariant: the shares of one run add up to 1.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from harness.bench.bare import Excerpt
-from harness.bench.fresh import in_fresh_process
-from harness.bench.sampler import INTERVAL_S, Sampler
+from harness.bench.runs import USUAL, Measured
+from harness.bench.sampler import INTERVAL_S, Shares
 from harness.bench.sheet import Cell, Sheet
-from harness.bench.world import CASES, LONGEST, REFERENCE, Case
 
 PARTS = ("kernel", "cache", "oracles", "records", "workload", "engine", "other")
 HOTTEST = 12
-USUAL = "soak, oracles sampled"  # whose hottest functions are shown
-SAMPLED = (REFERENCE, USUAL, LONGEST)
 
 
-class Sampled(NamedTuple):
-    """Shares of one run's processor time, of 1."""
-
-    samples: int
-    parts: dict[str, float]
-    functions: dict[str, float]
-
-
-def measure(trace: Excerpt) -> tuple[Sheet, Sheet]:
-    """The parts, and the functions that are hottest in a soak as it usually is."""
-    runs = {name: in_fresh_process(_sampled, CASES[name], trace) for name in SAMPLED}
+def tabulate(measured: Mapping[str, list[Measured]], trace: Excerpt) -> tuple[Sheet, Sheet]:
+    """The parts, and the functions that are hottest in a soak as it usually is, of the first run
+    of each case."""
+    runs = {name: first.shares for name, (first, *_) in measured.items()}
     columns = [name.replace(", ", " ").replace(" ", "_") + "_pct" for name in runs]
     usual = runs[USUAL].functions
     hottest = sorted(usual, key=lambda name: (-usual[name], name))[:HOTTEST]
@@ -48,23 +38,11 @@ def measure(trace: Excerpt) -> tuple[Sheet, Sheet]:
     return parts, functions
 
 
-def _sampled(case: Case, trace: Excerpt) -> Sampled:
-    run = case(trace)
-    with Sampler() as sampler:
-        run.run()
-    parts, total = sampler.parts(), sampler.samples
-    return Sampled(
-        total,
-        {part: parts[part] / total for part in PARTS},
-        {".".join(name): count / total for name, count in sampler.functions.items()},
-    )
-
-
 def _row(name: str, shares: list[dict[str, float]]) -> tuple[Cell, ...]:
     return (name, *(100 * share.get(name, 0.0) for share in shares))
 
 
-def _notes(runs: dict[str, Sampled]) -> tuple[str, ...]:
+def _notes(runs: dict[str, Shares]) -> tuple[str, ...]:
     samples = ", ".join(f"{run.samples:,}" for run in runs.values())
     return (
         "Measured by a timer on the process's processor time, asked for every"

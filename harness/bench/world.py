@@ -1,57 +1,26 @@
 """A whole production trace in model time: how long it takes here, and how much memory.
 
-Every run has a process of its own. Invariant: rows with the same digest did the same, event by
-event, so none is faster by doing less for a request.
+Invariant: rows with the same digest did the same, event by event, so none is faster by doing less
+for a request.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from statistics import median
-from typing import Protocol
 
-from cache.null import NullCache
-from cache.unified import UnifiedCache
-from harness.bench.bare import BareRun, Excerpt, Ran
-from harness.bench.fresh import in_fresh_process
+from harness.bench.bare import Excerpt, Ran
+from harness.bench.runs import LONGEST, REFERENCE, WHOLE_TRACE, Measured
 from harness.bench.sheet import Cell, Sheet, spread_of
-from harness.bench.soaked import SoakedRun
-from harness.soak.settings import DEFAULT_TRACE
-from workloads.bundled import bundled_trace
-
-WHOLE_TRACE = Path("../shared/traces/mooncake/conversation_trace.jsonl")  # from the checkout
 
 
-class Run(Protocol):
-    """Made for one run."""
-
-    def run(self) -> Ran: ...
-
-
-Case = Callable[[Excerpt], Run]
-REFERENCE, LONGEST = "reference cache", "soak, every oracle"
-CASES: Mapping[str, Case] = {
-    "null cache": partial(BareRun, kind=NullCache),
-    REFERENCE: partial(BareRun, kind=UnifiedCache),
-    "soak, oracles off": partial(SoakedRun, oracles="off"),
-    "soak, oracles sampled": partial(SoakedRun, oracles="sampled"),
-    LONGEST: partial(SoakedRun, oracles="every"),
-}
-
-
-def measure(trace: Excerpt, *, repeats: int) -> Sheet:
-    runs = {
-        name: [
-            in_fresh_process(_run, case, trace) for _ in range(1 if name == LONGEST else repeats)
-        ]
-        for name, case in CASES.items()
-    }
+def tabulate(measured: Mapping[str, list[Measured]], trace: Excerpt) -> Sheet:
+    """What `measure_runs` found out about `trace`."""
+    runs = {name: [one.ran for one in several] for name, several in measured.items()}
     firsts = [ran for ran, *_ in runs.values()]
     counted = {ran.digest: ran.operations for ran in firsts if ran.operations is not None}
     return Sheet(
         name="world",
         title=f"World: {trace.name}, {runs[REFERENCE][0].requests:,} requests, virtual clock",
-        notes=_notes(repeats, trace),
+        notes=_notes(len(runs[REFERENCE]), trace),
         columns=(
             "run",
             "wall_s",
@@ -69,21 +38,6 @@ def measure(trace: Excerpt, *, repeats: int) -> Sheet:
         ),
         rows=tuple(_row(name, ran, counted.get(ran[0].digest)) for name, ran in runs.items()),
     )
-
-
-def whole_trace() -> Excerpt:
-    """The whole conversation trace where it can be had, else the bundled head of it."""
-    path = Path(__file__).resolve().parents[2] / WHOLE_TRACE
-    return Excerpt(path.resolve() if path.is_file() else bundled_trace(DEFAULT_TRACE))
-
-
-def bundled_head(num_requests: int) -> Excerpt:
-    """The first requests of the bundled trace."""
-    return Excerpt(bundled_trace(DEFAULT_TRACE), num_requests)
-
-
-def _run(case: Case, trace: Excerpt) -> Ran:
-    return case(trace).run()
 
 
 def _row(name: str, runs: list[Ran], operations: int | None) -> tuple[Cell, ...]:

@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from harness.faults import canary, closure, completeness, loadback, locks, ownership, progress
+from harness.faults import (
+    canary,
+    closure,
+    completeness,
+    copies,
+    loadback,
+    locks,
+    ownership,
+    progress,
+)
 from harness.faults.fault import Fault, UnknownFault, tampered_calls
 
 __all__ = ["FAULTS", "Fault", "UnknownFault", "fault_named", "tampered_calls"]
 
-_FAMILIES = (locks, loadback, ownership, closure, completeness, progress, canary)
+_FAMILIES = (locks, loadback, copies, ownership, closure, completeness, progress, canary)
 
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault for module in _FAMILIES for fault in module.family.faults

@@ -5,7 +5,7 @@ from typing import Any
 from cache.config import Component, Tier
 from cache.tree import Node
 from cache.unified import UnifiedCache
-from harness.faults.fault import Family, patch
+from harness.faults.fault import Family, forgotten, patch
 
 family = Family("closure")
 DEVICE, HOST = Tier.DEVICE, Tier.HOST
@@ -52,11 +52,8 @@ def backed_up_stub(cache: UnifiedCache) -> None:
         if tier is DEVICE or node.slots[DEVICE][FULL] is not None:
             original(node, tier, component)
             return
-        remove, cache.tree.remove = cache.tree.remove, lambda node: None  # type: ignore[method-assign]
-        try:
+        with forgotten(cache.tree, "remove"):
             original(node, tier, component)
-        finally:
-            cache.tree.remove = remove  # type: ignore[method-assign]
 
     patch(cache.residency, "drop", drop)
 
@@ -86,3 +83,46 @@ def most_recent_first(cache: UnifiedCache) -> None:
     """
     for victims in cache.residency.victims.values():
         patch(victims, "rank", lambda original, node: tuple(-x for x in original(node)))
+
+
+@family.fault("S6", "S5")
+def host_parents_before_children(cache: UnifiedCache) -> None:
+    """Host eviction takes a node although children of it are on the host.
+
+    What hangs below has no prefix to be loaded with.
+    """
+
+    def may_go(original: Any, node: Node, tier: Tier, component: Component) -> bool:
+        kids = node.kids[tier]
+        node.kids[tier] = kids if tier is DEVICE else 0
+        try:
+            return bool(original(node, tier, component))
+        finally:
+            node.kids[tier] = kids
+
+    patch(cache.residency, "may_go", may_go)
+
+
+@family.fault("S6")
+def split_forgets_hits_and_recency(cache: UnifiedCache) -> None:
+    """The upper half of a split starts as if it had never been used.
+
+    The hottest prefixes are cut oftenest, and so they go first.
+    """
+
+    def split(original: Any, lower: Node, pages: int) -> Node:
+        upper: Node = original(lower, pages)
+        upper.hits, upper.used[:] = 0, [0] * len(upper.used)
+        cache.residency.review(upper)
+        return upper
+
+    patch(cache.tree, "split", split)
+
+
+@family.fault("S6")
+def touch_forgotten(cache: UnifiedCache) -> None:
+    """A hit does not refresh the recency of what it hit.
+
+    Victims go in the order in which they came.
+    """
+    patch(cache.residency, "touch", lambda original, node, anchor, now: None)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cache.components import Walk
 from cache.config import Component, Tier
 from cache.pools import Owner
 from cache.table import PageTable
@@ -152,3 +153,62 @@ def evicted_windows_still_published(cache: UnifiedCache) -> None:
         cache.residency._take(node, (tier, component), Owner.NODE)
 
     patch(cache.residency, "drop", drop)
+
+
+@family.fault("M1")
+def window_judged_by_its_last_node(cache: UnifiedCache) -> None:
+    """Whether the window is there is asked of the deepest node only.
+
+    A window that spans several nodes may have a hole in the ones above.
+    """
+    if SWA in cache.config.components:
+        patch(cache.rules[SWA], "walk", lambda original: _LastNode())
+
+
+class _LastNode(Walk):
+    def step(self, present: bool, start: int, end: int) -> bool:
+        return present
+
+
+@family.fault("M1")
+def match_crosses_a_gap(cache: UnifiedCache) -> None:
+    """The deepest node with everything on the device is taken, whatever is missing above it.
+
+    Windows above it may be gone, and nobody looks.
+    """
+
+    def deepest(original: Any, path: list[Node]) -> Node:
+        for node in reversed(path):
+            if all(node.slots[DEVICE][c] is not None for c in cache.config.components):
+                return node
+        return cache.tree.root
+
+    patch(cache.loadbacks, "deepest_on_device", deepest)
+
+
+@family.fault("M2")
+def filling_prefix_computed_again(cache: UnifiedCache) -> None:
+    """A request that meets a load-back under way does not join it.
+
+    It computes again what is about to arrive.
+    """
+
+    def deepest(original: Any, path: list[Node]) -> Node:
+        filling = [any(copy is not None for copy in node.inbound[DEVICE]) for node in path]
+        landed = filling.index(True) if True in filling else len(path)
+        return original(path[:landed])  # type: ignore[no-any-return]
+
+    patch(cache.loadbacks, "deepest_on_device", deepest)
+
+
+@family.fault("M3", "M2", "M1")
+def window_not_loaded_back(cache: UnifiedCache) -> None:
+    """A load-back brings FULL and leaves the window for later.
+
+    All components or none was promised; the prefix stays unservable and is computed again.
+    """
+    patch(
+        cache.loadbacks,
+        "_lacking",
+        lambda original, anchor: [(n, c) for n, c in original(anchor) if c is FULL],
+    )

@@ -4,7 +4,8 @@ Invariant: a fault changes the cache that it is given and nothing else; the clea
 switches for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,17 @@ class Tampered:
 def patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
     """Every call of `owner.name(...)` becomes `replacement(original, ...)`, on this object only."""
     setattr(owner, name, Tampered(getattr(owner, name), replacement))
+
+
+@contextmanager
+def forgotten(owner: Any, name: str) -> Iterator[None]:
+    """Inside, calls of `owner.name(...)` do nothing: somebody forgot to make them."""
+    original = getattr(owner, name)
+    setattr(owner, name, lambda *given: None)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
 
 
 def tampered_calls(cache: UnifiedCache) -> int:

@@ -8,7 +8,7 @@ from cache.pools import Owner
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
 from cache.unified import UnifiedCache
-from harness.faults.fault import Family, patch
+from harness.faults.fault import Family, forgotten, patch
 
 family = Family("load-back")
 DEVICE, HOST = Tier.DEVICE, Tier.HOST
@@ -130,11 +130,8 @@ def demote_without_backup(cache: UnifiedCache) -> None:
         if cache.config.write_policy is not WritePolicy.WRITE_BACK:
             original(node, short)
             return
-        remove, cache.tree.remove = cache.tree.remove, lambda node: None  # type: ignore[method-assign]
-        try:
+        with forgotten(cache.tree, "remove"):
             original(node, short)
-        finally:
-            cache.tree.remove = remove  # type: ignore[method-assign]
 
     patch(cache.evictor, "_let_go", let_go)
 

@@ -6,7 +6,7 @@ from cache.config import Component, Tier, WritePolicy
 from cache.locks import NOT_HELD, Lock, segment
 from cache.tree import Node
 from cache.unified import UnifiedCache
-from harness.faults.fault import Family, patch
+from harness.faults.fault import Family, forgotten, patch
 
 family = Family("locks")
 DEVICE, HOST = Tier.DEVICE, Tier.HOST
@@ -101,11 +101,8 @@ def lost_lock_on_overwrite(cache: UnifiedCache) -> None:
     """
 
     def commit(original: Any, table: Any, key: Any) -> Any:
-        release, cache.locks.release = cache.locks.release, lambda lock: None  # type: ignore[method-assign]
-        try:
+        with forgotten(cache.locks, "release"):
             return original(table, key)
-        finally:
-            cache.locks.release = release  # type: ignore[method-assign]
 
     patch(cache, "commit", commit)
 
@@ -118,11 +115,8 @@ def unbalanced_pins(cache: UnifiedCache) -> None:
     """
 
     def abort(original: Any, table: Any) -> None:
-        release, cache.locks.release = cache.locks.release, lambda lock: None  # type: ignore[method-assign]
-        try:
+        with forgotten(cache.locks, "release"):
             original(table)
-        finally:
-            cache.locks.release = release  # type: ignore[method-assign]
 
     patch(cache, "abort", abort)
 
@@ -175,3 +169,97 @@ def window_lock_a_page_short(cache: UnifiedCache) -> None:
         return found
 
     patch(cache, "_reach", reach)
+
+
+@family.fault("L1", "L2", "crash")
+def released_twice_on_abort(cache: UnifiedCache) -> None:
+    """An abort gives the prefix back twice: on the abort path, and again when the request is freed.
+
+    The second time the counts are somebody else's.
+    """
+
+    def abort(original: Any, table: Any) -> None:
+        anchor = table.lock.anchor
+        original(table)
+        for node in segment(anchor, 0):
+            if node.locks[DEVICE][FULL] > 0:
+                cache.locks._count(node, DEVICE, FULL, -1)
+
+    patch(cache, "abort", abort)
+
+
+@family.fault("S6", "L1")
+def last_host_copy_unprotected(cache: UnifiedCache) -> None:
+    """Holding a node on the device does not hold its host copy when that is the only one.
+
+    A lock over a demoted node protects nothing: host eviction removes the node itself.
+    """
+
+    def may_go(original: Any, node: Node, tier: Tier, component: Component) -> bool:
+        if tier is DEVICE:
+            return bool(original(node, tier, component))
+        held, node.locks[DEVICE][component] = node.locks[DEVICE][component], 0
+        try:
+            return bool(original(node, tier, component))
+        finally:
+            node.locks[DEVICE][component] = held
+
+    patch(cache.residency, "may_go", may_go)
+
+
+@family.fault("L3", "L1")
+def refused_backup_keeps_its_lock(cache: UnifiedCache) -> None:
+    """A backup that finds no host room returns without handing back the lock it had taken.
+
+    The fuller the host, the more of the device is pinned by copies that do not exist.
+    """
+    refused: list[bool] = []
+
+    def make_room(original: Any, pages: list[int]) -> bool:
+        enough = bool(original(pages))
+        if not enough:
+            refused.append(True)
+        return enough
+
+    def release(original: Any, lock: Lock) -> None:
+        if refused and lock.holder == "backup":
+            refused.clear()
+        else:
+            original(lock)
+
+    patch(cache.backups._hosts, "make_room", make_room)
+    patch(cache.locks, "release", release)
+
+
+@family.fault("L1")
+def window_let_go_too_early(cache: UnifiedCache) -> None:
+    """The window's lock is given back with the first token behind the shared prefix.
+
+    For a window's length of tokens decode still reads pages that it no longer holds.
+    """
+
+    def slide(original: Any, table: Any, tokens: int) -> None:
+        original(table, tokens)
+        lock, size = table.lock, cache.config.page_size
+        if SWA not in cache.config.components or lock is None:
+            return
+        if lock.reach[SWA] != NOT_HELD and tokens > table.shared * size:
+            cache.locks.narrow(lock, SWA)
+
+    patch(cache, "slide", slide)
+
+
+@family.fault("L1")
+def lock_left_behind(cache: UnifiedCache) -> None:
+    """A chunk's pages go into the tree and the request's lock stays where it was.
+
+    What the request has just handed over is anybody's to evict while it runs on.
+    """
+
+    def commit(original: Any, table: Any, key: Any) -> Any:
+        result, anchor = cache._insert(table, key, table.lock.anchor)
+        cache._use(anchor, table.lock.anchor, table.priority)
+        cache.observer.committed(table, result)
+        return result
+
+    patch(cache, "commit", commit)

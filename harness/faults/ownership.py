@@ -7,7 +7,7 @@ from cache.pools import Owner, SlotMap
 from cache.table import PageTable
 from cache.tree import Node
 from cache.unified import UnifiedCache
-from harness.faults.fault import Family, patch
+from harness.faults.fault import Family, forgotten, patch
 
 family = Family("ownership")
 DEVICE, HOST = Tier.DEVICE, Tier.HOST
@@ -72,11 +72,8 @@ def duplicates_not_freed(cache: UnifiedCache) -> None:
 
     def meet(original: Any, table: PageTable, node: Node) -> int:
         pool = cache.pools[DEVICE, FULL]
-        release, pool.release = pool.release, lambda slots, owner: None  # type: ignore[method-assign]
-        try:
+        with forgotten(pool, "release"):
             return int(original(table, node))
-        finally:
-            pool.release = release  # type: ignore[method-assign]
 
     patch(cache.insertion, "_meet", meet)
 
@@ -174,3 +171,87 @@ def namespaces_not_told_apart(cache: UnifiedCache) -> None:
         lambda original, node, key, offset: key.data[offset : offset + cache.tree.page_bytes],
     )
     patch(cache.tree, "_key_of", lambda original, node: node.edge[: cache.tree.page_bytes])
+
+
+@family.fault("M1", "O1", "C1")
+def table_keeps_the_duplicate(cache: UnifiedCache) -> None:
+    """A duplicate is freed, and the page table goes on pointing at it.
+
+    The request reads its prefix from slots that belong to whoever asks next.
+    """
+
+    def meet(original: Any, table: PageTable, node: Node) -> int:
+        size = cache.config.page_size
+        start, stop = node.start // size, node.end // size
+        own = table.full[start:stop]
+        took = int(original(table, node))
+        if not took:
+            table.full[start:stop] = own
+        return took
+
+    patch(cache.insertion, "_meet", meet)
+
+
+@family.fault("O3")
+def window_adopted_without_its_entries(cache: UnifiedCache) -> None:
+    """A tombstone takes the request's window slots and the map is not told.
+
+    The tree's FULL slots name no window slot; kernels read nothing where a page is.
+    """
+
+    def adopt(
+        original: Any, node: Node, component: Component, slots: list[int], full: list[int]
+    ) -> None:
+        table = cache.residency.map
+        with forgotten(table, "bind"):
+            original(node, component, slots, full)
+
+    patch(cache.residency, "adopt", adopt)
+
+
+@family.fault("M1", "C1")
+def window_freed_before_it_is_read(cache: UnifiedCache) -> None:
+    """Room for a chunk is made by letting go of what is behind the window at the chunk's end.
+
+    The chunk's first tokens still read it.
+    """
+
+    def extend(original: Any, table: PageTable, tokens: int) -> Any:
+        room = original(table, tokens)
+        if room.enough and _windowed(cache):
+            cache.slide(table, tokens)
+        return room
+
+    patch(cache, "extend", extend)
+
+
+@family.fault("C1", "D1")
+def shared_page_written(cache: UnifiedCache) -> None:
+    """Compute writes the last shared page once more, together with its own first one.
+
+    The slot mapping of a chunk starts a page early; others read the page meanwhile.
+    """
+
+    def write(original: Any, table: PageTable, prints: Any, tokens: int) -> None:
+        if table.shared and table.written == table.shared * cache.config.page_size:
+            last = table.shared - 1
+            cache.pools[DEVICE, FULL].store.write([table.full[last]], [prints[last] ^ 1])
+        original(table, prints, tokens)
+
+    patch(cache, "write", write)
+
+
+@family.fault("O1")
+def refused_extension_keeps_a_page(cache: UnifiedCache) -> None:
+    """An extension that finds too little room keeps what it got.
+
+    All or nothing was promised; the caller thinks it has nothing.
+    """
+
+    def extend(original: Any, table: PageTable, tokens: int) -> Any:
+        room = original(table, tokens)
+        if not room.enough and cache.pools[DEVICE, FULL].free_slots:
+            cache.pools[DEVICE, FULL].allocate(1, Owner.REQUEST)
+        return room
+
+    patch(cache, "extend", extend)

@@ -83,7 +83,7 @@ def config_of(scenario: Scenario) -> CacheConfig:
     """The cache of a scenario. A window never needs more SWA slots than there are."""
     page, device, ratio = scenario["page_size"], scenario["device"], scenario["ratio"]
     window = scenario["window"] if scenario["windowed"] else 0
-    swa = max(scenario["swa"], -(-window // page) + 3)
+    swa = max(scenario["swa"], -(-window // max(page, 1)) + 3)
     return CacheConfig(
         page_size=page,
         full=PoolPages(device, _host(device, ratio)),

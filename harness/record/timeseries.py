@@ -87,9 +87,8 @@ class TimeSeries:
             assert name in TIMESERIES, f"{name} is not in harness/record/metrics.py"
             if isfinite(value):
                 metric = TIMESERIES[name]
-                rows.append(
-                    f"{stamp},{_number(sample.elapsed_s)},{name},{metric.unit},{metric.stat},{_number(value)}"
-                )
+                what = f"{name},{metric.unit},{metric.stat}"
+                rows.append(f"{stamp},{_number(sample.elapsed_s)},{what},{_number(value)}")
         return rows
 
 

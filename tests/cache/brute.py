@@ -73,7 +73,7 @@ def must_load(cache: UnifiedCache, pages: Residency, key: Key, tokens: int) -> t
     return tuple(counts)
 
 
-def _longest(cache: UnifiedCache, pages: Residency, key: Key, there) -> int:  # type: ignore[no-untyped-def]
+def _longest(cache: UnifiedCache, pages: Residency, key: Key, there) -> int:
     size = cache.config.page_size
     limit = max(0, key.tokens - 1) // size
     for count in range(limit, 0, -1):

@@ -31,7 +31,7 @@ class CacheContract:
     def windowed(self, request: pytest.FixtureRequest) -> Cache:
         return self.build(CONFIGS[request.param])
 
-    def key(self, cache: Cache, pages: list[int], namespace: str = ""):  # type: ignore[no-untyped-def]
+    def key(self, cache: Cache, pages: list[int], namespace: str = ""):
         return a_key(pages, cache.config.page_size, namespace)
 
     def test_a_request_reads_its_own_pages_at_every_step_of_its_life(self, cache):

@@ -89,7 +89,7 @@ def test_part_of_a_benchmark_can_be_had_and_leaves_nothing():
 def test_an_unknown_benchmark_is_refused_with_the_names_there_are():
     done = _bench("--only", "cache,teapot")
     assert done.returncode == 2
-    assert "'teapot' is not known: use cache, world, shares, kernel, search" in done.stderr
+    assert "'teapot' is not known: use cache, world, kernel, search" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_timed(tmp_path):

@@ -51,7 +51,7 @@ def test_the_document_reads_row_by_row() -> None:
 
 def test_draws_are_part_of_the_document() -> None:
     scenario = {"copies": 1, "careful": True}
-    outcome = Flaky().run(scenario, LenientReplay(Tape([], [("copy.fail", 2, 3)])))  # type: ignore[list-item]
+    outcome = Flaky().run(scenario, LenientReplay(Tape([], [("copy.fail", 2, 3)])))
     replay = replay_of(outcome, scenario=scenario, found_by=FOUND_BY, tool="t")
     assert replay.draws == [["copy.fail", 2, 3, 1], ["copy.fail", 0, 3, 1]]
     assert replay.verdict is None

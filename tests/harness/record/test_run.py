@@ -20,6 +20,8 @@ from tests.harness.record.feed import MANIFEST, MARKS, VIOLATION, counters, feed
 
 ROOT = Path(__file__).parents[3]
 CHILD = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests ignored it
 import sys
 from pathlib import Path
 from harness.record.directory import RunDirectory

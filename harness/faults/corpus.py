@@ -1,12 +1,10 @@
 """Writes tests/repros anew: for each fault the smallest of a few stories, as a replay file.
 
-python tools/repros.py [FAULT ...]
+python -m harness.faults.corpus [FAULT ...]
 """
 
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness.explore.campaign import Finding
 from harness.explore.prng import derive
@@ -14,8 +12,7 @@ from harness.faults import FAULTS
 from harness.hunt.findings import Told, keep, work_out
 from harness.hunt.workers import Search, campaign_of
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "tests" / "repros"
+FOLDER = Path("tests") / "repros"  # of the checkout that it is called in
 HUNTS = 2
 SHRINK_S = 4.0
 SCHEDULES = 3_000
