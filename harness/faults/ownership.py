@@ -3,6 +3,7 @@
 from typing import Any
 
 from cache.config import Component, Tier
+from cache.locks import NOT_HELD
 from cache.pools import Owner, SlotMap
 from cache.table import PageTable
 from cache.tree import Node
@@ -209,8 +210,8 @@ def window_adopted_without_its_entries(cache: UnifiedCache) -> None:
     patch(cache.residency, "adopt", adopt)
 
 
-@family.fault("M1", "C1")
-def window_freed_before_it_is_read(cache: UnifiedCache) -> None:
+@family.fault("L1", "M1")
+def window_let_go_before_it_is_read(cache: UnifiedCache) -> None:
     """Room for a chunk is made by letting go of what is behind the window at the chunk's end.
 
     The chunk's first tokens still read it.
@@ -218,8 +219,12 @@ def window_freed_before_it_is_read(cache: UnifiedCache) -> None:
 
     def extend(original: Any, table: PageTable, tokens: int) -> Any:
         room = original(table, tokens)
-        if room.enough and _windowed(cache):
-            cache.slide(table, tokens)
+        lock, size = table.lock, cache.config.page_size
+        if not room.enough or not _windowed(cache) or lock is None:
+            return room
+        start = min(cache.rules[SWA].needed_from(tokens), table.written) // size
+        if start >= table.shared and lock.reach[SWA] != NOT_HELD:
+            cache.locks.narrow(lock, SWA)
         return room
 
     patch(cache, "extend", extend)
