@@ -29,7 +29,7 @@ class Backups(Oracle):
         self._due = 1 if policy is WritePolicy.WRITE_THROUGH else 2
         self._making = False
         self._host_drops: set[Node] = set()  # within the operation
-        self._lost_window: Node | None = None  # the latest victim of make_room that had one
+        self._lost_window: Node | None = None  # of the victim that is going now
         self._cut: dict[Node, int] = {}  # pages before the node was cut, within make_room
         self.only_copies_dropped = 0
 
@@ -50,6 +50,7 @@ class Backups(Oracle):
 
     def making_room(self, demand: Demand) -> None:
         self._making = True
+        self._lost_window = None
         self._cut.clear()
 
     def made_room(self, demand: Demand, room: Room) -> None:
@@ -79,8 +80,10 @@ class Backups(Oracle):
             if component is Component.SWA:
                 self._lost_window = node
                 self._window_dropped(node)
-            elif self._back and node.slots[Tier.HOST][Component.FULL] is None:
-                self._victim_dropped(node)
+            else:
+                if self._back and node.slots[Tier.HOST][Component.FULL] is None:
+                    self._victim_dropped(node)
+                self._lost_window = None
 
     # -- what should have been kept ------------------------------------------------------------
 

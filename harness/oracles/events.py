@@ -122,6 +122,12 @@ class Events(Oracle):
                     "E1", f"tree.{where}", expected, f"{missing} missing, {surplus} too many"
                 )
 
+    def flushed(self) -> None:
+        for (tier, component), seen in self._seen.items():
+            if seen:
+                where = f"{tier.name}_{component.name}".lower()
+                self.report("E1", f"flush.{where}", "every page taken back", f"{len(seen)} left")
+
     def at_rest(self) -> None:
         self.review()
         self.audited()

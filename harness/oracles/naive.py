@@ -4,13 +4,15 @@ None of this asks the code of the cache that answers the same questions. Invaria
 changes anything.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from cache.config import Component, Tier
 from cache.keys import Key
 from cache.transfers import Copy
 from cache.tree import Node
+
+Piece = tuple[Node, int]  # a node's component
 
 
 class Reach(NamedTuple):
@@ -65,14 +67,17 @@ def path_of(anchor: Node) -> list[Node]:
     return path
 
 
-def reach(path: list[Node], window: int, page_size: int) -> Reach:
+def reach(path: list[Node], window: int, page_size: int, without: Collection[Piece] = ()) -> Reach:
     """The deepest node of a path that is valid for all components, on the device and with the
-    host. `window` is 0 without SWA."""
+    host. `window` is 0 without SWA; the device is taken not to have the pieces of `without`."""
     device = loadable = 0
     device_from = loadable_from = 0  # SWA is there on every page from here on
     on_device = True
     for index, node in enumerate(path):
         full_here, swa_here = _on_device(node, 0), not window or _on_device(node, 1)
+        if without:
+            full_here = full_here and (node, Component.FULL) not in without
+            swa_here = swa_here and (node, Component.SWA) not in without
         if not full_here and not _to_be_had(node, 0):
             break
         swa_there = swa_here or _to_be_had(node, 1)
@@ -89,7 +94,7 @@ def reach(path: list[Node], window: int, page_size: int) -> Reach:
     return Reach(device, loadable)
 
 
-def lacking(path: list[Node], window: int, page_size: int) -> list[tuple[Node, int]]:
+def lacking(path: list[Node], window: int, page_size: int) -> list[Piece]:
     """(node, component) that the whole path needs and the device has no slots for."""
     if not path:
         return []

@@ -114,8 +114,16 @@ class Progress(Oracle):
             if seen != pages:
                 self.report("P2", f"available.{component.name.lower()}", f"{pages} pages", seen)
 
+        for node in nodes:
+            shade = self.shadows.shades.of(node)
+            if (node.hits, node.priority) != (shade.hits, shade.priority):
+                expected = f"{node} hit {shade.hits} times, priority {shade.priority}"
+                self.report("S6", "uses", expected, f"{node.hits} and {node.priority}")
+
     def at_rest(self) -> None:
         self.audited()
+        for node in self.cache.residency.leaving.values():
+            self.report("P2", "leaving", f"{node} gone when its backup had landed", "still there")
 
     def flushed_at_rest(self, *, done: bool) -> None:
         """After the last flush of all; `done` is what it returned."""

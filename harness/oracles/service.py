@@ -26,6 +26,7 @@ class Service(Oracle):
     def begin(self) -> None:
         self._promises: deque[tuple[Match, LoadBack, int]] = deque(maxlen=64)
         self._failures = 0
+        self._threshold = self.cache.config.load_back_threshold
         self._shared: dict[PageTable, int] = {}
 
     # -- admission -------------------------------------------------------------------------------
@@ -69,7 +70,9 @@ class Service(Oracle):
             if outcome is not LoadOutcome.JOINED:
                 self.report("M2", "load.join", f"copies into {match.anchor} joined", outcome.name)
         elif outcome is LoadOutcome.TOO_SHORT:
-            self._too_short(match, path)
+            if (gained := self._gained(path, set())) >= self._threshold:
+                expected = f"{gained} tokens loaded back"
+                self.report("M2", "load.threshold", expected, f"under {self._threshold}")
         elif outcome is LoadOutcome.ISSUED:
             self._brings(result, path)
 
@@ -163,14 +166,10 @@ class Service(Oracle):
             pages[component] += node.tokens // self.page_size
         return pages
 
-    def _too_short(self, match: Match, path: list[Node]) -> None:
-        device = naive.reach(path, self.window, self.page_size).device
-        gained = match.anchor.end - (path[device - 1].end if device else 0)
-        threshold = self.cache.config.load_back_threshold
-        if gained >= threshold:
-            self.report(
-                "M2", "load.threshold", f"{gained} tokens loaded back", f"under {threshold}"
-            )
+    def _gained(self, path: list[Node], brought: set[naive.Piece]) -> int:
+        """Tokens that become servable when `brought` lands."""
+        device = naive.reach(path, self.window, self.page_size, brought).device
+        return (path[-1].end if path else 0) - (path[device - 1].end if device else 0)
 
     def _brings(self, result: LoadBack, path: list[Node]) -> None:
         """An issued load-back brings what the anchor's prefix needs and nothing else."""
@@ -179,6 +178,9 @@ class Service(Oracle):
             self.report("M3", "load.copy", "a copy to the device", copy)
             return
         needed = self.needed_from(path[-1].end) if path else 0
+        gained = self._gained(path, {(part.node, part.component) for part in copy.parts})
+        if gained < self._threshold:
+            self.report("M2", "load.below", f"{self._threshold} tokens gained at least", gained)
         for node, component, _, _ in copy.parts:
             outside = component is Component.SWA and node.end <= needed
             if outside or node not in path:
