@@ -11,7 +11,7 @@ from rich.console import Console
 from harness.bench import cache, kernel, search, shares, world
 from harness.bench.bare import Excerpt
 from harness.bench.publish import publish
-from harness.bench.runs import bundled_head, measure_runs
+from harness.bench.runs import bundled_head, measure_runs, whole_trace
 from harness.bench.sheet import Sheet, show
 
 PUBLISHED = Path("results/published")
@@ -20,8 +20,7 @@ PLAIN_WIDTH = 200  # columns, where there is no terminal to ask
 Benchmark = Callable[[], Sequence[Sheet]]
 FULL: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(30)],
-    "world": lambda: [world.measure(world.whole_trace(), repeats=1)],
-    "shares": lambda: shares.measure(world.whole_trace()),
+    "world": lambda: _worlds(whole_trace(), repeats=3),
     "kernel": lambda: [kernel.measure(15, announcements=200_000)],
     "search": lambda: [search.measure(5, schedules=2_000)],
 }
