@@ -15,9 +15,9 @@ GROUPS = 2
 
 # A set-up item: serve a prompt and let its copies land, or make room on the device.
 _SETUP: dict[str, Knob] = {
-    "serve": Feature(0.7),
+    "serve": Feature(0.8),
     "group": Number(0, GROUPS - 1),
-    "pages": Number(1, 7),
+    "pages": Number(1, 9),
     "full": Number(0, 6),
     "swa": Number(0, 6),
 }
@@ -26,7 +26,7 @@ _REQUEST: dict[str, Knob] = {
     "shared": Number(0, 8),  # pages of the group's prefix
     "own": Number(0, 3),  # tokens of its own behind them
     "answer": Number(1, 6),  # tokens
-    "chunk": Number(1, 5),  # pages of one prefill chunk
+    "chunk": Number(1, 3),  # pages of one prefill chunk
     "priority": Number(0, 2),
     "namespace": Feature(0.1),
     "abort": Feature(0.2),
@@ -43,11 +43,11 @@ def swarm(grain: str) -> Swarm:
             "windowed": Feature(0.7),
             "window": Number(1, 9),
             "swa": Number(0, 16),
-            "ratio": Options((0.5, 1.0, 2.0, 0.25, 0.0)),
+            "ratio": Options((0.5, 1.0, 2.0, 0.25, 0.5, 1.0, 2.0, 0.0)),
             "policy": Options(("write_through", *(str(p) for p in WritePolicy))),
             "device_order": Options(tuple(str(o) for o in EvictionOrder)),
             "host_order": Options(tuple(str(o) for o in EvictionOrder)),
-            "threshold": Options((0, 0, 2)),
+            "threshold": Options((0, 2, 0, 3)),  # pages; one that some load-backs miss
             "copies_fail": Feature(0.3),
             "rooms_fail": Feature(0.1),
             "setup": Many(_SETUP, 0, 5),
