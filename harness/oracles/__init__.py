@@ -41,7 +41,7 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Backups,
     Progress,
 )
-CREDITS = {"every": 2_048, "sampled": 64}
+CREDITS = {"every": 2_048, "sampled": 4}
 
 
 def default_oracles(

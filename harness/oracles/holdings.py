@@ -93,70 +93,77 @@ class Holdings(Observer):
 
     def allocated(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         hands = self.hands[pool]
-        before = hands.of(slots)
-        if before != _FREE or len(set(slots)) != len(slots):
-            held = next((s for s in slots if hands.holders[s] is not None), slots[0])
-            self.on_conflict(
-                "O1", f"allocate.{hands.name}", f"slot {held} free", hands.holders[held]
-            )
-        hands.give(slots, FRESH.get(owner))
+        holders, fresh = hands.holders, FRESH.get(owner)
+        for slot in slots:
+            if holders[slot] is not None:  # or listed twice: then it is fresh already
+                expected = f"slot {slot} free"
+                self.on_conflict("O1", f"allocate.{hands.name}", expected, holders[slot])
+            holders[slot] = fresh
         hands.fresh += len(slots)
         hands.free -= len(slots)
-        self._total(hands)
+        if pool.free_slots != hands.free:
+            self._total(hands)
 
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         hands = self.hands[pool]
+        holders = hands.holders
+        holder = holders[slots[0]]
         if len(set(slots)) != len(slots):
             self.on_conflict("O1", f"release.{hands.name}.twice", "each slot once", slots)
-        holders = hands.of(slots)
-        holder = next(iter(holders))
-        if len(holders) != 1:
-            held = ", ".join(sorted(str(h) for h in holders))
-            self.on_conflict("O1", f"release.{hands.name}.mixed", "slots of one holder", held)
         elif holder is None:
             self.on_conflict("O1", f"release.{hands.name}.free", f"slots {slots} held", "free")
         elif not _is_kind(holder, owner):
             self.on_conflict("O1", f"release.{hands.name}.owner", f"{owner.name}'s slots", holder)
-        elif isinstance(holder, Node) and holder.slots[hands.tier][hands.component] is not None:
+        elif any(holders[slot] is not holder for slot in slots):
+            held = ", ".join(sorted(str(h) for h in hands.of(slots)))
+            self.on_conflict("O1", f"release.{hands.name}.mixed", "slots of one holder", held)
+        elif isinstance(holder, Node):
             kept = holder.slots[hands.tier][hands.component]
-            if not set(slots).isdisjoint(kept or ()):
+            if kept is not None and not set(slots).isdisjoint(kept):
                 self.on_conflict("O1", f"release.{hands.name}.claimed", "given up first", holder)
 
     def released(self, pool: SlotPool, slots: list[int]) -> None:
         hands = self.hands[pool]
-        holder = hands.holders[slots[0]]
+        holders = hands.holders
+        holder = holders[slots[0]]
         if isinstance(holder, PageTable):
-            self._tally(hands, slots)
+            self._leave(holder, hands, slots)
         elif isinstance(holder, Fresh) and holder is not Fresh.NODE:
             hands.fresh -= len(slots)
-        hands.give(slots, None)
+        for slot in slots:
+            holders[slot] = None
         hands.free += len(slots)
-        self._total(hands)
+        if pool.free_slots != hands.free:
+            self._total(hands)
 
     def moved(self, pool: SlotPool, slots: list[int], old: Owner, new: Owner) -> None:
         if not slots:
             return
         hands = self.hands[pool]
-        holders = hands.of(slots)
-        holder = next(iter(holders))
-        if len(holders) != 1 or not _is_kind(holder, old):
-            held = ", ".join(sorted(str(h) for h in holders))
-            self.on_conflict("O1", f"move.{hands.name}", f"slots of one {old.name}", held)
-        self._tally(hands, slots)
-        hands.give(slots, FRESH[new])
+        holders, fresh = hands.holders, FRESH[new]
+        first = holders[slots[0]]
+        if isinstance(first, PageTable):
+            self._leave(first, hands, slots)
+        odd = None if _is_kind(first, old) else slots[0]
+        for slot in slots:
+            if holders[slot] is not first:
+                odd = slot
+            holders[slot] = fresh
+        if odd is not None:
+            expected = f"slot {odd} of one {old.name}"
+            self.on_conflict("O1", f"move.{hands.name}", expected, f"not {first}'s")
 
     # -- who claims them -----------------------------------------------------------------------
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
-        slots = node.slots[tier][component]
-        if slots is None:
-            return
         hands = self.places[tier][component]
-        holders = hands.of(slots)
-        if holders != _FRESH_NODE and holders != {node}:
-            held = ", ".join(sorted(str(h) for h in holders))
-            self.on_conflict("O1", f"stored.{hands.name}", f"{node}'s own slots", held)
-        hands.give(slots, node)
+        holders = hands.holders
+        for slot in node.slots[tier][component] or ():
+            holder = holders[slot]
+            if holder is not Fresh.NODE and holder is not node:
+                expected = f"slot {slot} handed to {node}"
+                self.on_conflict("O1", f"stored.{hands.name}", expected, holder)
+            holders[slot] = node
 
     def settled(self, match: object, table: PageTable) -> None:
         self._pages[table] = len(table.full)
@@ -199,33 +206,26 @@ class Holdings(Observer):
     # -- helpers -----------------------------------------------------------------------------
 
     def _claim(self, hands: Hands, slots: list[int], table: PageTable) -> None:
-        if slots and hands.of(slots) != _FRESH_REQUEST:
-            held = ", ".join(sorted(str(h) for h in hands.of(slots)))
-            self.on_conflict("O1", f"extend.{hands.name}", "fresh slots", held)
-        hands.give(slots, table)
-        hands.fresh -= len(slots)
-        self.own.setdefault(table, [0, 0])[hands.component] += len(slots)
-
-    def _tally(self, hands: Hands, slots: list[int]) -> None:
-        """Slots leave the hands of requests."""
         holders = hands.holders
-        first = holders[slots[0]]
-        if isinstance(first, PageTable):
-            for slot in slots:
-                table = holders[slot]
-                if isinstance(table, PageTable) and table in self.own:
-                    self.own[table][hands.component] -= 1
+        for slot in slots:
+            if holders[slot] is not Fresh.REQUEST:
+                expected = f"slot {slot} fresh"
+                self.on_conflict("O1", f"extend.{hands.name}", expected, holders[slot])
+            holders[slot] = table
+        hands.fresh -= len(slots)
+        self.own[table][hands.component] += len(slots)
+
+    def _leave(self, table: PageTable, hands: Hands, slots: list[int]) -> None:
+        """Slots leave the hands of a request; a mixed lot has been reported."""
+        held = self.own.get(table)
+        if held is not None:
+            held[hands.component] -= len(slots)
 
     def _total(self, hands: Hands) -> None:
-        if hands.pool.free_slots != hands.free:
-            seen, hands_free = hands.pool.free_slots, hands.free
-            hands.free = seen
-            self.on_conflict("O2", f"total.{hands.name}", f"{hands_free} free slots", seen)
+        expected, hands.free = hands.free, hands.pool.free_slots
+        self.on_conflict("O2", f"total.{hands.name}", f"{expected} free slots", hands.free)
 
 
-_FREE: set[Holder] = {None}
-_FRESH_NODE: set[Holder] = {Fresh.NODE}
-_FRESH_REQUEST: set[Holder] = {Fresh.REQUEST}
 _FRESH_COPY: set[Holder] = {Fresh.COPY}
 
 

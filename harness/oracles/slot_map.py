@@ -2,6 +2,7 @@
 
 from cache.config import Component, Tier
 from cache.contract import Match, Room
+from cache.keys import gather
 from cache.pools import Owner, SlotMap, SlotPool
 from cache.table import PageTable
 from cache.tree import Node
@@ -23,7 +24,8 @@ class MapOracle(Oracle):
     def begin(self) -> None:
         self._map = self.cache.residency.map
         self._swa = self.cache.pools.get((Tier.DEVICE, Component.SWA))
-        self._by: dict[int, int] = {}  # SWA slot -> the FULL slot of its page
+        # By SWA slot: the FULL slot of its page.
+        self._by = [ABSENT] * (self._swa.capacity if self._swa is not None else 0)
         self._dirty: dict[Node, None] = {}
         self._pages: dict[PageTable, int] = {}
 
@@ -38,9 +40,11 @@ class MapOracle(Oracle):
         swa = self._map.lookup(tail)
         if ABSENT in swa:
             self.report("O3", "extend.missing", "an SWA slot for every new page", swa)
-        elif len(set(swa)) != len(swa) or not self._by.keys().isdisjoint(swa):
+            return
+        taken = gather(self._by, swa)
+        if len(set(swa)) != len(swa) or taken.count(ABSENT) != len(taken):
             self.report("O3", "extend.injective", "SWA slots of their own", swa)
-        self._by.update(zip(swa, tail, strict=True))
+        self._know(swa, tail)
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE:
@@ -55,11 +59,23 @@ class MapOracle(Oracle):
                 self.report("O3", "release.full", f"no entry for FULL slots {slots}", left)
         elif pool is self._swa:
             by = self._by
-            homes = [by.get(slot, ABSENT) for slot in slots]
-            for slot, home in zip(slots, homes, strict=True):
-                if home != ABSENT and self._map.lookup([home])[0] == slot:
-                    self.report("O3", "release.stale", f"no entry for SWA slot {slot}", home)
-                by.pop(slot, None)
+            homes = gather(by, slots)
+            entries = self._map.lookup(homes) if ABSENT not in homes else []
+            if entries.count(ABSENT) != len(slots):
+                self._stale(slots, homes)
+            for slot in slots:
+                by[slot] = ABSENT
+
+    def _stale(self, slots: list[int], homes: list[int]) -> None:
+        """An entry may be somebody else's by now; it must not be that of the slot given up."""
+        for slot, home in zip(slots, homes, strict=True):
+            if home != ABSENT and self._map.lookup([home])[0] == slot:
+                self.report("O3", "release.stale", f"no entry for SWA slot {slot}", home)
+
+    def _know(self, swa: list[int], full: list[int]) -> None:
+        by = self._by
+        for slot, home in zip(swa, full, strict=False):
+            by[slot] = home
 
     def closed(self, table: PageTable) -> None:
         self._pages.pop(table, None)
@@ -78,7 +94,7 @@ class MapOracle(Oracle):
                 continue
             if entries != swa:
                 self.report("O3", "node.entries", f"{swa} for {node}", entries)
-            self._by.update(zip(swa, full, strict=False))
+            self._know(swa, full)
 
     def audited(self) -> None:
         """Injective: no SWA slot stands behind two FULL slots."""

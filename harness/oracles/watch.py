@@ -128,10 +128,11 @@ class Watch(Observer):
 
     def _review(self) -> None:
         """An operation is over: whoever asked for it looks at what has changed."""
-        asked = [oracle for oracle in self._oracles if oracle in self._pending]
-        self._pending.clear()
-        for oracle in asked:
-            oracle.review()
+        pending = self._pending
+        for oracle in self._oracles:
+            if oracle in pending:
+                oracle.review()
+        pending.clear()
 
     def _operated(self) -> None:
         self.operations += 1
