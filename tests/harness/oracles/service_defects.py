@@ -80,7 +80,7 @@ def window_is_not_asked_for(cache: UnifiedCache) -> None:
     patch(cache.loadbacks, "deepest_on_device", deepest)
 
 
-@defect("M1")
+@defect("M1", "M2")
 def whole_prompts_are_matched(cache: UnifiedCache) -> None:
     def walk(original, key, limit, start=None):
         if start is None:  # as `match` calls it
@@ -191,7 +191,7 @@ def victims_are_not_written_back(cache: UnifiedCache) -> None:
 # -- room ----------------------------------------------------------------------------------------
 
 
-@defect("P2")
+@defect("P2", "S6")
 def evicts_the_demand(cache: UnifiedCache) -> None:
     def make_room(original, component, wanted):
         pool = cache.pools[DEVICE, component]
