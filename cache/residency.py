@@ -119,8 +119,10 @@ class Residency:
         self.review(node)
 
     def leave(self, node: Node, component: Component) -> None:
-        """`node` is to give up its device copy as soon as its backup has landed."""
-        node.leaving = component
+        """`node` is to give up its device copy as soon as its backups have landed: all of it, once
+        that was asked for, though its window alone is backed up later."""
+        if node.leaving is not FULL:
+            node.leaving = component
         self.leaving[node.number] = node
 
     def left(self, node: Node) -> None:
@@ -136,8 +138,8 @@ class Residency:
         """Device slots per component that backups in flight are about to free."""
         pages = [0] * len(self.components)
         for node in self.leaving.values():
-            if node.locks[Tier.DEVICE][node.leaving or Component.FULL] > 1:
-                continue  # not only its backup holds it: it was taken up again and stays
+            if self._taken_up_again(node):
+                continue
             gone = self.components if node.leaving is FULL else (SWA,)
             for component in gone:
                 pages[component] += len(node.slots[DEVICE][component] or ())
@@ -177,6 +179,14 @@ class Residency:
         # The host's copy is the last one: whoever holds the place on the device holds it too.
         last = tier is HOST and node.slots[DEVICE][component] is None
         return not (last and node.locks[DEVICE][component])
+
+    def _taken_up_again(self, node: Node) -> bool:
+        """Whether a leaving node will stay: it has grown a child, or more than its own backups
+        holds it. A window that came after the rest has a backup, and a lock, of its own."""
+        if node.leaving is not FULL:
+            return node.locks[DEVICE][SWA] > 1
+        backups = {copy.number for copy in node.inbound[HOST] if copy is not None}
+        return node.kids[DEVICE] > 0 or node.locks[DEVICE][FULL] > len(backups)
 
     def _review(self, node: Node, tier: Tier, component: Component) -> None:
         victims = self.victims[tier, component]

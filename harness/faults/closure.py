@@ -41,7 +41,7 @@ def split_while_writing(cache: UnifiedCache) -> None:
     patch(cache.transfers, "follow_split", follow)
 
 
-@family.fault("S2", "M2", "crash", reference="sglang PR 38452")
+@family.fault("S2", "M2", "crash", "P3", reference="sglang PR 38452")
 def backed_up_stub(cache: UnifiedCache) -> None:
     """A node that host eviction has emptied stays in the tree and counts as matched.
 

@@ -25,7 +25,7 @@ def only_copy_dropped(cache: UnifiedCache) -> None:
     patch(cache.evictor, "_only_copy", lambda original, node: False)
 
 
-@family.fault("P2", reference="sglang PRs 32016, 40748")
+@family.fault("P2", "S6", reference="sglang PRs 32016, 40748")
 def evict_the_demand(cache: UnifiedCache) -> None:
     """Making room evicts what was asked for, not what is short.
 
@@ -110,7 +110,7 @@ def last_page_not_inserted(cache: UnifiedCache) -> None:
     patch(cache.insertion, "insert", insert)
 
 
-@family.fault("M1")
+@family.fault("M1", "C1")
 def hit_of_all_tokens(cache: UnifiedCache) -> None:
     """The hit is not capped at n-1 tokens.
 

@@ -13,7 +13,7 @@ DEVICE, HOST = Tier.DEVICE, Tier.HOST
 FULL, SWA = Component.FULL, Component.SWA
 
 
-@family.fault("D2", "C1")
+@family.fault("D2", "C1", "D1")
 def acknowledged_before_run(cache: UnifiedCache) -> None:
     """One acknowledgement takes the next copy of its direction along, run or not.
 
@@ -160,7 +160,7 @@ def landed_victims_stay(cache: UnifiedCache) -> None:
     patch(cache.evictor, "conclude", lambda original, node: cache.residency.left(node))
 
 
-@family.fault("D1", "M1")
+@family.fault("D1", "M1", "S6")
 def insert_takes_what_is_filling(cache: UnifiedCache) -> None:
     """An insert does not stop above a node that a copy is filling.
 

@@ -106,7 +106,7 @@ def stale_map_entry(cache: UnifiedCache) -> None:
     patch(cache.residency, "_unmap", lambda original, node, component: None)
 
 
-@family.fault("O1", reference="vLLM 42571")
+@family.fault("O1", "O2", reference="vLLM 42571")
 def window_block_listed_twice(cache: UnifiedCache) -> None:
     """A page that leaves the window is queued twice and freed twice.
 
@@ -141,7 +141,7 @@ def abort_leaks_a_page(cache: UnifiedCache) -> None:
     patch(cache, "abort", abort)
 
 
-@family.fault("M1", "O3", "C1", "crash")
+@family.fault("M1", "O3", "C1", "crash", "M2")
 def slide_a_page_early(cache: UnifiedCache) -> None:
     """The window lets go of a page that the next token still reads.
 
@@ -160,7 +160,7 @@ def slide_a_page_early(cache: UnifiedCache) -> None:
     patch(cache, "slide", slide)
 
 
-@family.fault("C1", "M1")
+@family.fault("C1", "M1", "S1")
 def namespaces_not_told_apart(cache: UnifiedCache) -> None:
     """The tree's first level ignores the namespace.
 

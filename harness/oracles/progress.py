@@ -157,6 +157,11 @@ class Progress(Oracle):
         pages = [0] * len(self.components)
         pages[component] = node.tokens // self.page_size
         short = self._short(pages)
+        parent = node.parent
+        if component is Component.FULL and parent is not None and parent.leaving is not None:
+            # Until its last child went, the parent was not about to go.
+            for c in self.components if not parent.kids[Tier.DEVICE] else ():
+                short[c] += len(parent.slots[Tier.DEVICE][c] or ())
         if not swept and max(short) <= 0:
             self.report("P2", "evicts.met", f"no victim once {self._demand} is met", node)
         passed = [False] * len(short) if swept else self._passed(node, short)

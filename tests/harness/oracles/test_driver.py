@@ -51,6 +51,18 @@ def test_a_sound_cache_is_silent_under_an_audit_after_every_operation(seed):
     assert Driver(seed, audit_every=1).run().violations == []
 
 
+@pytest.mark.parametrize("seed", [40_582, 50_424, 51_340])
+def test_what_a_leaving_node_is_to_free_is_not_promised_and_then_denied(seed):
+    """Under write_back, a window that is backed up later must not make its node's leaving smaller,
+    nor may a child or a second backup of its own."""
+    assert Driver(seed).run().violations == []
+
+
+@pytest.mark.parametrize("seed", [49_557, 49_642, 51_045])
+def test_a_leaving_node_is_not_about_to_go_until_its_last_child_is_gone(seed):
+    assert Driver(seed).run().violations == []
+
+
 @pytest.mark.stress
 def test_a_sound_cache_is_silent_for_thousands_of_seeds():
     loud = [seed for seed in range(10_000, 14_000) if Driver(seed).run().violations]

@@ -1,0 +1,24 @@
+"""Names of stored pages.
+
+A name is a hash of the identity (whatever makes KV of one server unreadable to another: model,
+shape, KV dtype, page size, ranks), the component, and the prefix fingerprint, which itself chains
+the namespace and every page before. So a page of another model or another prefix is simply not
+there. The fingerprint has 64 bits: two prefixes share one with a chance of 2^-64.
+"""
+
+from hashlib import blake2b
+
+from cache.storage.contract import KEY_BYTES
+
+
+def identity_of(**facts: object) -> bytes:
+    """The identity of a server from what it is; equal for equal facts, whatever their order."""
+    text = "\n".join(f"{name}={facts[name]!r}" for name in sorted(facts))
+    return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"kvt-identity").digest()
+
+
+def page_key(identity: bytes, part: str, print_: int) -> bytes:
+    """The name of one page's `part` (a component, or a companion of one)."""
+    assert len(identity) == KEY_BYTES
+    what = part.encode() + b"\0" + print_.to_bytes(8, "little")
+    return blake2b(what, digest_size=KEY_BYTES, key=identity).digest()

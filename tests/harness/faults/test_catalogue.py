@@ -1,0 +1,162 @@
+"""The catalogue: every fault is told, is put into one cache only, and is found."""
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from cache.unified import UnifiedCache
+from harness.explore.campaign import Campaign, Report, default_portfolio
+from harness.explore.outcome import Scenario
+from harness.explore.strategies import Uniform
+from harness.faults import FAULTS, Fault, UnknownFault, fault_named, tampered_calls
+from harness.faults.fault import Tampered
+from harness.hunt.runner import ArenaRunner
+from harness.hunt.scenario import complete, config_of, swarm
+
+SCHEDULES = 6_000
+SEED = 3
+ORACLES = {f"{family}{number}" for family, last in zip("SOLCDMPE", (6, 3, 3, 2, 2, 3, 3, 1), strict=True)
+           for number in range(1, last + 1)} | {"crash"}  # fmt: skip
+# Known races of released engines that concern FULL and SWA on device and host.
+UPSTREAM = """
+receiptless-release load-back-from-the-wrong-node shared-validator unbounded-release
+early-window-release-steals undrained-acknowledgements no-host-lock-reentrant no-host-lock-async
+foreign-pin-overlap demote-without-backup free-before-copied unbudgeted-window
+hit-counted-then-gone failed-copy-marked-done one-host-slot-twice recovery-frees-locked-pages
+out-of-window-inserted-live stale-map-entry window-block-listed-twice unbalanced-pins
+child-without-parent-backup split-while-writing backed-up-stub only-copy-dropped evict-the-demand
+""".split()
+
+every_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+
+
+class BothGrains:
+    """The scheduler grain and the fine one in turn."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def draw(self, seed: int) -> Scenario:
+        self._drawn += 1
+        return swarm(("scheduler", "fine")[self._drawn % 2]).draw(seed)
+
+
+def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
+    """Schedules until something is found."""
+    campaign = Campaign(
+        runner=ArenaRunner(fault),
+        scenarios=BothGrains(),
+        strategy=default_portfolio(),
+        seed=seed,
+    )
+    return campaign.run(
+        elapsed=lambda: 0.0,
+        budget_s=1.0,
+        schedule_limit=schedules,
+        enough=lambda report: bool(report.findings),
+    )
+
+
+def built(**knobs: Any) -> UnifiedCache:
+    """A cache with everything that a fault may tamper with."""
+    scenario = complete({"windowed": True, "window": 3, "ratio": 1.0, "device": 12, **knobs})
+    return UnifiedCache(config_of(scenario))
+
+
+def tampered(cache: UnifiedCache) -> list[str]:
+    """Where the cache's own parts, and those within them, have methods that are not theirs."""
+    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
+    parts += [*cache.residency.victims.values(), cache.backups._hosts]
+    return [
+        f"{type(part).__name__}.{name}"
+        for part in parts
+        for name, value in getattr(part, "__dict__", {}).items()
+        if isinstance(value, Tampered)
+    ]
+
+
+def code_of_classes(cache: UnifiedCache) -> dict[str, Callable[..., Any]]:
+    """Every method of the cache and its parts, as the classes have them."""
+    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
+    return {
+        f"{type(part).__qualname__}.{name}": value
+        for part in parts
+        for name, value in vars(type(part)).items()
+        if callable(value) and type(part).__module__.startswith("cache")
+    }
+
+
+def test_names_are_words_and_say_what_they_are_filed_under() -> None:
+    assert all(name == fault.name for name, fault in FAULTS.items())
+    assert all(name.replace("-", "").isalnum() and name == name.lower() for name in FAULTS)
+    families = [family for family, _ in groupby(fault.family for fault in FAULTS.values())]
+    assert len(families) == len(set(families)), "a family is one file"
+
+
+def test_what_broke_upstream_is_there_with_its_reference() -> None:
+    assert [name for name in UPSTREAM if not FAULTS[name].reference] == []
+
+
+def test_there_are_kinds_that_nobody_has_reported() -> None:
+    assert sum(not fault.reference for fault in FAULTS.values()) >= 30
+
+
+@every_fault
+def test_it_is_told(fault: Fault) -> None:
+    assert fault.summary.endswith(".")
+    assert len(fault.summary) <= 120
+    assert fault.story.endswith(".")
+    assert fault.story != fault.summary
+    assert fault.oracles
+    assert set(fault.oracles) <= ORACLES
+
+
+@every_fault
+def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
+    """Nothing is changed that two caches share."""
+    other = built()
+    code = code_of_classes(other)
+    cache = built(policy="write_back")
+    fault.apply(cache)
+    assert tampered(other) == []
+    assert code_of_classes(other) == code
+    assert tampered_calls(other) == 0
+    assert tampered(cache) != []
+
+
+@every_fault
+def test_it_is_found_by_an_oracle_that_is_named_for_it(fault: Fault) -> None:
+    report = hunt(fault, schedules=SCHEDULES)
+    assert not report.unrepeatable
+    (finding,) = report.findings.values()
+    verdict = finding.outcome.verdict
+    assert verdict is not None
+    assert verdict.oracle in fault.oracles, str(verdict)
+
+
+def test_the_canary_is_found_at_once() -> None:
+    report = hunt(fault_named("canary"), schedules=10)
+    assert report.findings
+
+
+def test_the_clean_cache_is_silent_after_faults_were_in_others() -> None:
+    """With the same seed a clean hunt does the same, whatever was tampered with before."""
+    before = hunt(None, schedules=30)
+    for fault in FAULTS.values():
+        ArenaRunner(fault).run(swarm("scheduler").draw(1), _first_come())
+    after = hunt(None, schedules=30)
+    assert before.findings == after.findings == {}
+    assert (before.steps, before.marks.sometimes) == (after.steps, after.marks.sometimes)
+
+
+def test_an_unknown_name_lists_close_ones_in_one_line() -> None:
+    with pytest.raises(UnknownFault, match="receiptless-release") as error:
+        fault_named("receiptles-release")
+    assert "\n" not in str(error.value)
+
+
+def _first_come() -> Uniform:
+    strategy = Uniform()
+    return strategy
