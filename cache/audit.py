@@ -113,6 +113,14 @@ def structure_ledgers(cache: UnifiedCache) -> Iterator[Finding]:
             yield _finding("S6", f"locked.{place}", locked, residency.locked_pages[tier, component])
 
 
+def structure_leaving(cache: UnifiedCache) -> Iterator[Finding]:
+    """S6: the ledger of nodes that wait for their backup is that of the nodes marked so."""
+    listed = sorted(cache.residency.leaving)
+    leaving = sorted(node.number for node in cache.tree.nodes() if node.leaving is not None)
+    if leaving != listed:
+        yield _finding("S6", "leaving", leaving, listed)
+
+
 def ownership(cache: UnifiedCache) -> Iterator[Finding]:
     """O1, O2: every slot has exactly one owner, the one its pool says, and totals add up."""
     for (tier, component), pool in cache.pools.items():
@@ -208,6 +216,7 @@ CHECKS = (
     structure_components,
     structure_closure,
     structure_ledgers,
+    structure_leaving,
     ownership,
     slot_map,
     lock_counts,

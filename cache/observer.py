@@ -76,6 +76,10 @@ class Observer:
     def relocked(self, table: "PageTable") -> None:
         """Slots were short: the table's lock was taken anew, over no more than its window."""
 
+    def slid(self, table: "PageTable", tokens: int) -> None:
+        """Told by who drives the cache, after each slide: an operation that does nothing tells
+        nothing."""
+
     def committed(self, table: "PageTable", result: "Commit") -> None: ...
 
     def closed(self, table: "PageTable") -> None: ...

@@ -124,7 +124,7 @@ class Waiting(NamedTuple):
     signal: str
 
 
-Reason = Literal["finished", "deadlock", "step_limit", "raised", "stopped"]
+Reason = Literal["finished", "deadlock", "livelock", "step_limit", "raised", "stopped"]
 
 
 class Ended(NamedTuple):

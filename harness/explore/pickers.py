@@ -16,6 +16,7 @@ from typing import Protocol
 from harness.explore.kernel import PAUSED, READY, Kernel, Stop, Task
 from harness.explore.tape import StrictReplay, Tape
 
+STANDSTILL = 1_000_000  # steps at one instant of the virtual clock in which no task ends
 _by_number = attrgetter("number")
 _by_rank = attrgetter("rank")
 
@@ -25,6 +26,7 @@ class VirtualClock:
 
     ``draws(label, bound)`` answers ``Kernel.draw``; without it every draw is 0. Points do not
     suspend here, so a step is a segment that ends in a pause, a wait or the end of its task.
+    Tasks that keep waking each other while time stands still and nobody ends are a livelock.
     """
 
     def __init__(self, draws: Callable[[str, int], int] | None = None) -> None:
@@ -39,7 +41,7 @@ class VirtualClock:
 
     def drive(self, kernel: Kernel, step_limit: int) -> Stop:
         ready, due = self._ready, list[tuple[float, int, Task]]()
-        steps = 0
+        steps, limit, alive = 0, min(step_limit, STANDSTILL), kernel.alive
         while True:
             if kernel.fresh:
                 ready.extend(kernel.fresh)
@@ -48,15 +50,21 @@ class VirtualClock:
                 return Stop("finished", steps)
             if kernel.stopping:
                 return Stop("stopped", steps)
-            if steps >= step_limit:
-                return Stop("step_limit", steps)
+            if steps >= limit:
+                if steps >= step_limit:
+                    return Stop("step_limit", steps)
+                if kernel.alive == alive:
+                    return Stop("livelock", steps)
+                alive, limit = kernel.alive, min(step_limit, steps + STANDSTILL)
             if ready:
                 task = ready.popleft()
             elif due:
                 now, _, task = heappop(due)
                 if task.state is not PAUSED or task.due != now:
                     continue  # it was cancelled while it paused
-                kernel.now = now
+                if now > kernel.now:
+                    kernel.now = now
+                    alive, limit = kernel.alive, min(step_limit, steps + STANDSTILL)
             else:
                 return Stop("deadlock", steps)
             steps += 1

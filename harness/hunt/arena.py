@@ -244,7 +244,7 @@ class Arena:
             self.cache.write(table, key.prints(), stop)
             if stop < key.tokens or start // self._size < stop // self._size:
                 self.cache.commit(table, key)
-            self.cache.slide(table, stop)
+            self._slide(table, stop)
             self._kick()
 
     async def _answer(self, seeker: Seeker) -> None:
@@ -259,10 +259,14 @@ class Arena:
             await self.kernel.point("decode", TREE)
             self.cache.read(table, table.written)
             self.cache.write(table, seeker.key.prints(), seeker.key.tokens)
-            self.cache.slide(table, table.written)
+            self._slide(table, table.written)
             self._kick()
         await self.kernel.point("request.finish", TREE)
         self._end(seeker)
+
+    def _slide(self, table: PageTable, tokens: int) -> None:
+        self.cache.slide(table, tokens)
+        self.cache.observer.slid(table, tokens)
 
     async def _extend(self, seeker: Seeker, tokens: int) -> bool:
         """Pages for `tokens`, waiting for room that others will bring. False when it has given up

@@ -13,13 +13,17 @@ from harness.oracles.base import Oracle
 PROMISING = (LoadOutcome.ISSUED, LoadOutcome.JOINED, LoadOutcome.NOTHING)
 
 
+RECENT = 4  # pages that a slide may have left behind: older ones were told of before
+
+
 class Service(Oracle):
     """A match ends where the key does at most, exactly at the deepest servable and the deepest
     loadable node, worked out anew from slots and copies: deeper is unsound (M1), shallower
     incomplete (M2). A load-back brings what its anchor lacks, or has a reason not to (M2), and an
     admission gets what its load-back promised (M3). What attention sees covers every page and the
     whole window, all landed (M1). A commit puts every whole page into the tree with its window live
-    (M2). Silent about a promise after a copy has failed."""
+    (M2). A slide leaves a request no page of its own outside the window (P2). Silent about a
+    promise after a copy has failed."""
 
     name = "service"
 
@@ -120,6 +124,17 @@ class Service(Oracle):
         if window and min(window) < 0:
             at = start + next(i for i, slot in enumerate(window) if slot < 0)
             self.report("M1", "read.hole", f"page {at} in the window of {table.holder}", "no slot")
+
+    def slid(self, table: PageTable, tokens: int) -> None:
+        if not self.windowed:
+            return
+        whole = min(tokens, table.written) // self.page_size
+        start = self.needed_from(whole * self.page_size) // self.page_size
+        first = max(table.shared, start - RECENT)
+        kept = self.cache.residency.map.lookup(table.full[first:start])
+        if kept and max(kept) >= 0:
+            at = first + next(i for i, slot in enumerate(kept) if slot >= 0)
+            self.report("P2", "slide.kept", f"{table.holder} keeps pages from {start} on", at)
 
     def committed(self, table: PageTable, result: Commit) -> None:
         before = self._shared.get(table, 0)

@@ -156,6 +156,12 @@ BREAKS: dict[str, tuple[str, str, Callable, Break]] = {
         audits.structure_ledgers,
         lambda c: c.residency.locked_pages.__setitem__((DEVICE, FULL), 0),
     ),
+    "a node that leaves and that nobody remembers": (
+        "S6",
+        "leaving",
+        audits.structure_leaving,
+        lambda c: setattr(upper(c), "leaving", FULL),
+    ),
     "a slot of a node that its pool calls a request's": (
         "O1",
         "owner.device_full",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from harness.explore import pickers
 from harness.explore.kernel import Cancelled, Ended, Kernel, Point, Signal, Task
 from harness.explore.pickers import Chooser, Search, VirtualClock
 from harness.explore.tape import Divergence, LenientReplay, StrictReplay, Tape
@@ -223,6 +224,39 @@ def test_a_livelock_ends_at_the_step_limit(kind: str) -> None:
     kernel.spawn("R0", spin())
     ended = kernel.run(picker(kind), step_limit=50)
     assert (ended.reason, ended.steps) == ("step_limit", 50)
+
+
+def test_a_standstill_of_the_virtual_clock_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One task starts anew for ever while time stands still; the one that is due later waits."""
+    monkeypatch.setattr(pickers, "STANDSTILL", 100)
+    kernel = Kernel()
+
+    async def spin() -> None:
+        while True:
+            await kernel.pause(0.0, "spin")
+
+    async def later() -> None:
+        await kernel.pause(1.0, "later")
+
+    kernel.spawn("A", spin())
+    kernel.spawn("B", later())
+    ended = kernel.run(VirtualClock(), step_limit=10_000)
+    assert ended.reason == "livelock"
+    assert ended.steps <= 102
+
+
+def test_many_tasks_that_end_at_one_instant_are_no_livelock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pickers, "STANDSTILL", 600)
+    kernel = Kernel()
+
+    async def brief() -> None:
+        await kernel.pause(0.0, "brief")
+
+    for number in range(500):
+        kernel.spawn(f"T{number}", brief())
+    assert kernel.run(VirtualClock(), step_limit=10_000).reason == "finished"
 
 
 @pytest.mark.parametrize("kind", PICKERS)

@@ -249,6 +249,7 @@ class Driver:
             self.seen.counts["blocked"] += cache.commit(table, running.key).blocked
         if chance.unit() < 0.6:
             cache.slide(table, table.written)
+            self.watch.slid(table, table.written)
         cache.read(table, table.written)
 
     def end(self, running: Running) -> None:

@@ -54,6 +54,17 @@ def unlocked_nodes_are_not_listed_again(cache: UnifiedCache) -> None:
 # -- service -------------------------------------------------------------------------------------
 
 
+@defect("P2")
+def the_window_is_never_let_go_of(cache: UnifiedCache) -> None:
+    patch(cache, "slide", lambda original, table, tokens: None)
+
+
+@defect("P2")
+def the_window_lags_a_page_behind(cache: UnifiedCache) -> None:
+    size = cache.config.page_size
+    patch(cache, "slide", lambda original, table, tokens: original(table, max(0, tokens - size)))
+
+
 @defect("M1", "crash")
 def load_back_starts_at_the_deepest_full(cache: UnifiedCache) -> None:
     def deepest(original, path):
