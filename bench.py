@@ -74,6 +74,11 @@ def report(directory: str) -> None:
 )
 @click.option("--scenario", default="", metavar="FILE", help="One small world instead of swarms.")
 @click.option("--exhaustive", is_flag=True, help="Every order of the scenario, states met once.")
+@click.option(
+    "--sweep",
+    type=click.Choice(["aborts", "copies", "rooms", "all"]),
+    help="One abort, failed copy or refused room at a time, at every place; takes folders too.",
+)
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
 @click.option("--seed", default=42, show_default=True, help="Seed of everything drawn.")
 @click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")

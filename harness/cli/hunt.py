@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from harness.cli import sweep as sweep_command
 from harness.cli.errors import UserError
 from harness.engine.marks import MEANINGS
 from harness.explore.campaign import Report, strategy_named
@@ -49,6 +50,8 @@ REQUIRED = (
 
 def run(flags: Mapping[str, Any]) -> int:
     """Hunt as told. Returns the exit code."""
+    if flags["sweep"]:
+        return sweep_command.run(flags)
     search, jobs = _search(flags)
     if flags["exhaustive"]:
         return _exhaustive(search, flags)

@@ -320,18 +320,33 @@ class Arena:
         left = (self._failures_left, self._refusals_left)
         return (cache_state(self.cache), left, tuple(s.state() for s in self.seekers))
 
-    def _refuse_rooms(self) -> None:
-        """Any making of room may fall short, as if everything were held by somebody else."""
-        make_room, draw = self.cache.evictor.make_room, self.kernel.draw
+    @property
+    def refused(self) -> bool:
+        """Whether room that could be had was refused in this run."""
+        return self._refusals_left < FAILURES
 
-        def refusing(demand: Demand) -> Room:
-            if self._refusals_left and draw("room.refuse", 2):
-                self._refusals_left -= 1
+    def _refuse_rooms(self) -> None:
+        """Any making of room, on either tier, may fall short, as if everything were held by
+        somebody else."""
+        evictor, hosts = self.cache.evictor, self.cache.backups._hosts
+        make_room, make_host_room = evictor.make_room, hosts.make_room
+
+        def on_device(demand: Demand) -> Room:
+            if self._refuses("room.refuse"):
                 nothing = tuple(0 for _ in self.cache.config.components)
                 return Room(tuple(max(1, n) for n in demand[: len(nothing)]), nothing)
             return make_room(demand)
 
-        self.cache.evictor.make_room = refusing  # type: ignore[method-assign]
+        def on_host(pages: list[int]) -> bool:
+            return not self._refuses("backup.refuse") and make_host_room(pages)
+
+        evictor.make_room = on_device  # type: ignore[method-assign]
+        hosts.make_room = on_host  # type: ignore[method-assign]
+
+    def _refuses(self, label: str) -> bool:
+        refuses = bool(self._refusals_left and self.kernel.draw(label, 2))
+        self._refusals_left -= refuses
+        return refuses
 
     def _step(self, name: str, obj: object) -> Awaitable[None]:
         if self._fine:

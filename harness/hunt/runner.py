@@ -16,9 +16,12 @@ from harness.explore.tape import Divergence
 from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
+from harness.hunt.stall import Stalled, stall_watch
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
 STEP_LIMIT = 2_000
+# What oracles say of room that was refused on purpose: they know that it could have been had.
+REFUSED = {"P2": ("load.room", "room.short", "stuck"), "M2": ("unkept", "only_copy", "victim")}
 
 
 class Spectator(Protocol):
@@ -55,9 +58,9 @@ class ArenaRunner:
             fault = fault_named(scenario["fault"])
         marks = Marks(config)
         watch = Watch(
-            default_oracles("every", without=self._blind(scenario)),
+            default_oracles("every", without=self._without),
             listeners=[marks],
-            on_violation=found.append,
+            on_violation=lambda seen: None if excused(seen) else found.append(seen),
         )
         self.cache = cache = UnifiedCache(config, watch)
         watch.attach(cache)
@@ -66,6 +69,9 @@ class ArenaRunner:
         arena = Arena(scenario, cache, marks)
         kernel = arena.kernel
         steps = 0
+
+        def excused(seen: Violation) -> bool:
+            return arena.refused and seen.kind.startswith(REFUSED.get(seen.oracle, ()))
 
         def on_step(task: Task, point: Point) -> None:
             nonlocal steps
@@ -79,6 +85,7 @@ class ArenaRunner:
                 kernel.stop()
             if spectator is not None:
                 spectator.after_step(task, point)
+                looked_at()
 
         if spectator is not None:
             spectator.begin(cache)
@@ -86,14 +93,15 @@ class ArenaRunner:
         kernel.on_step, kernel.after_step = on_step, after_step
         arena.start()
         search = Search(chooser)
-        ended = kernel.run(search, step_limit=STEP_LIMIT)
-        if spectator is not None and ended.reason == "raised":
-            last = next(t for t in kernel.tasks if t.name == ended.task)
-            spectator.after_step(last, last.point)
-        if isinstance(ended.error, Divergence):
-            raise ended.error
-        if not found:
-            self._judge(ended, arena, watch, found, steps)
+        with stall_watch() as looked_at:
+            ended = kernel.run(search, step_limit=STEP_LIMIT)
+            if spectator is not None and ended.reason == "raised":
+                last = next(t for t in kernel.tasks if t.name == ended.task)
+                spectator.after_step(last, last.point)
+            if isinstance(ended.error, Divergence):
+                raise ended.error
+            if not found:
+                self._judge(ended, arena, watch, found, steps)
         tape = search.tape
         return Outcome(
             verdict=_verdict(found[0]) if found else None,
@@ -101,10 +109,6 @@ class ArenaRunner:
             tape=tape,
             marks=run_marks(tape.order, tape.points, _reached(marks)),
         )
-
-    def _blind(self, scenario: Scenario) -> tuple[str, ...]:
-        """Where room is refused on purpose, nobody can say that it should have been found."""
-        return (*self._without, "progress") if scenario["rooms_fail"] else self._without
 
     def _judge(
         self, ended: Ended, arena: Arena, watch: Watch, found: list[Violation], steps: int
@@ -114,13 +118,19 @@ class ArenaRunner:
             waiting = ", ".join(f"{w.task} at {w.point.name}" for w in ended.waiting)
             found.append(Violation("P1", ended.reason, "every request ends", waiting, steps, 0.0))
         elif ended.error is not None:
-            found.append(violation_of(ended.error, steps, 0.0))
+            found.append(_broken(ended.error, steps))
         elif ended.reason == "finished":
             try:
                 arena.rest()
                 watch.at_rest()
-            except (BrokenInvariant, AssertionError) as error:
-                found.append(violation_of(error, steps, 0.0))
+            except (BrokenInvariant, AssertionError, Stalled) as error:
+                found.append(_broken(error, steps))
+
+
+def _broken(error: Exception, steps: int) -> Violation:
+    if isinstance(error, Stalled):
+        return Violation("P1", "stalled", "every step ends", str(error), steps, 0.0)
+    return violation_of(error, steps, 0.0)
 
 
 def _verdict(violation: Violation) -> Verdict:

@@ -32,6 +32,16 @@ def load_scenario(path: Path) -> Scenario:
     return scenario
 
 
+def load_scenarios(path: Path) -> list[Scenario]:
+    """The scenario in a file, or all those in a folder and below it, by name."""
+    if not path.is_dir():
+        return [load_scenario(path)]
+    found = sorted(path.rglob("*.toml"))
+    if not found:
+        raise ScenarioError(f"{path}: no *.toml in this folder")
+    return [load_scenario(file) for file in found]
+
+
 def _check_names(path: Path, data: dict[str, Any]) -> None:
     known = {"grain", "fault", "about", "preemptions", *swarm("fine").knobs}
     unknown = sorted(set(data) - known)

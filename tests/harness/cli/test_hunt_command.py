@@ -53,6 +53,27 @@ def test_an_exhaustive_search_says_that_it_is_complete() -> None:
     assert done.stdout.startswith("complete: ")
 
 
+def test_a_sweep_says_that_it_is_complete(tmp_path: Path) -> None:
+    words = ("--sweep", "all", "--scenario", MICRO, "--jobs", "1", "--output-dir", str(tmp_path))
+    done = bench("hunt", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("complete: ")
+
+
+def test_what_a_sweep_finds_is_saved_and_replayed_exactly(tmp_path: Path) -> None:
+    done = bench(
+        "hunt", "--sweep", "aborts", "--fault", "abort-leaks-a-page", "--json", "--jobs", "1",
+        "--scenario", "tests/scenarios/micro/load_back_under_pressure.toml",
+        "--output-dir", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert json.loads(done.stdout)["complete"]
+    (run,) = tmp_path.iterdir()
+    (finding, *_) = (run / "findings").iterdir()
+    again = bench("replay", str(finding))
+    assert again.returncode == 3, again.stdout + again.stderr
+
+
 def test_the_catalogue_lists_every_fault() -> None:
     listed = json.loads(bench("faults", "--json").stdout)
     assert [row["name"] for row in listed] == list(FAULTS)
@@ -80,6 +101,9 @@ def test_a_score_says_what_was_found_by_whom_and_how_soon(tmp_path: Path) -> Non
         (["hunt", "--strategy", "luck"], "portfolio"),
         (["hunt", "--grain", "coarse"], "scheduler"),
         (["hunt", "--exhaustive"], "--scenario"),
+        (["hunt", "--exhaustive", "--sweep", "all"], "--sweep"),
+        (["hunt", "--sweep", "luck"], "aborts"),
+        (["hunt", "--sweep", "all", "--scenario", "."], "no *.toml"),
         (["hunt", "--scenario", "no/such.toml"], "no/such.toml"),
         (["hunt", "--budget", "0"], "10m"),
         (["replay", "no/such.json"], "no/such.json"),
