@@ -12,6 +12,7 @@ from cache.config import ConfigError
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
+from harness.cli.seeds import Seed
 from harness.faults import UnknownFault
 from harness.hunt.errors import ScenarioError
 from harness.record.directory import UsageError
@@ -80,7 +81,9 @@ def report(directory: str) -> None:
     help="One abort, failed copy or refused room at a time, at every place; takes folders too.",
 )
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
-@click.option("--seed", default=42, show_default=True, help="Seed of everything drawn.")
+@click.option(
+    "--seed", type=Seed(), default=42, show_default=True, help="A number, or commit for HEAD's own."
+)
 @click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")
 @click.option("--output-dir", default="results", show_default=True, help="Where runs land.")
 @click.option("--tag", default="hunt", show_default=True, help="Name of the run's directory.")
