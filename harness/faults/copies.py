@@ -151,7 +151,7 @@ def pages_copied_in_reverse(cache: UnifiedCache) -> None:
     patch(cache.transfers, "run", run)
 
 
-@family.fault("P2", "L1")
+@family.fault("P2", "L1", "S6")
 def landed_victims_stay(cache: UnifiedCache) -> None:
     """A victim whose backup has landed is not dropped then.
 

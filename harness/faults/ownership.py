@@ -141,6 +141,15 @@ def abort_leaks_a_page(cache: UnifiedCache) -> None:
     patch(cache, "abort", abort)
 
 
+@family.fault("P2")
+def window_never_let_go_of(cache: UnifiedCache) -> None:
+    """A running request keeps the window pages that it has left behind.
+
+    Nothing breaks; long requests hold the window pool until others are retracted for it.
+    """
+    patch(cache, "slide", lambda original, table, tokens: None)
+
+
 @family.fault("M1", "O3", "C1", "crash", "M2")
 def slide_a_page_early(cache: UnifiedCache) -> None:
     """The window lets go of a page that the next token still reads.

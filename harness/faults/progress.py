@@ -24,6 +24,22 @@ def eviction_stops_early(cache: UnifiedCache) -> None:
     patch(cache.evictor, "_make_room", make_room)
 
 
+@family.fault("P1")
+def waits_inside_for_room(cache: UnifiedCache) -> None:
+    """Making room tries again and again while copies are in flight.
+
+    The thread that spins is the one that would let them land.
+    """
+
+    def make_room(original: Any, demand: Demand) -> Room:
+        room: Room = original(demand)
+        while any(room.short) and len(cache.transfers):
+            room = original(demand)
+        return room
+
+    patch(cache.evictor, "make_room", make_room)
+
+
 @family.fault("P2")
 def trim_a_page_too_many(cache: UnifiedCache) -> None:
     """Trimming a leaf takes one page more than is short.

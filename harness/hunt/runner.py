@@ -17,6 +17,7 @@ from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.hunt.stall import Stalled, stall_watch
+from harness.hunt.stall import Stalled, stall_watch
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
 STEP_LIMIT = 2_000
@@ -77,6 +78,7 @@ class ArenaRunner:
             nonlocal steps
             steps += 1
             watch.step = steps
+            next_step()
             if spectator is not None:
                 spectator.on_step(task, point)
 
@@ -85,7 +87,6 @@ class ArenaRunner:
                 kernel.stop()
             if spectator is not None:
                 spectator.after_step(task, point)
-                looked_at()
 
         if spectator is not None:
             spectator.begin(cache)
@@ -93,7 +94,7 @@ class ArenaRunner:
         kernel.on_step, kernel.after_step = on_step, after_step
         arena.start()
         search = Search(chooser)
-        with stall_watch() as looked_at:
+        with stall_watch() as next_step:
             ended = kernel.run(search, step_limit=STEP_LIMIT)
             if spectator is not None and ended.reason == "raised":
                 last = next(t for t in kernel.tasks if t.name == ended.task)
@@ -125,6 +126,12 @@ class ArenaRunner:
                 watch.at_rest()
             except (BrokenInvariant, AssertionError, Stalled) as error:
                 found.append(_broken(error, steps))
+
+
+def _broken(error: Exception, steps: int) -> Violation:
+    if isinstance(error, Stalled):
+        return Violation("P1", "stalled", "every step ends", str(error), steps, 0.0)
+    return violation_of(error, steps, 0.0)
 
 
 def _broken(error: Exception, steps: int) -> Violation:
