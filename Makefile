@@ -19,6 +19,7 @@ soak: $(READY) ## Soak the reference cache and leave a report in results/ (ARGS=
 	@$(RUN) bench.py soak $(ARGS)
 
 test: $(READY) ## Run the tests on two cores and then hunt (ARGS="-k tree" picks some)
+	@tools/redis.sh
 	@$(RUN) -m pytest -q -n auto --maxprocesses 2 $(ARGS)
 	@$(if $(ARGS),,$(HUNT))
 
@@ -30,7 +31,7 @@ lint: $(READY) ## Check style with ruff and types with mypy
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy $(TYPED)
 
-bench: $(READY) ## Time the tree, the pools and the world, and print the tables
+bench: $(READY) ## Time the tree, the pools, the world and storage, and print the tables
 	@$(RUN) -m harness.bench $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew from what .venv holds

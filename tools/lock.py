@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "2.13.0"
 FROM_TORCH_WHEEL = re.compile(r"^(nvidia|cuda|triton)")
+OLDEST = {"python_version": "3.11", "python_full_version": "3.11.0"}
 HEADER = "# Written by `make lock` from pyproject.toml; do not edit.\n"
 
 
@@ -51,8 +52,16 @@ def locked_versions(wanted: list[Requirement]) -> dict[str, str]:
             continue
         pins[name] = metadata.version(name).partition("+")[0]
         needs = [Requirement(line) for line in metadata.requires(name) or []]
-        todo += [need for need in needs if not need.marker or need.marker.evaluate({"extra": ""})]
+        todo += [need for need in needs if _wanted(need)]
     return pins
+
+
+def _wanted(need: Requirement) -> bool:
+    """By this Python or by the oldest that is supported."""
+    marker = need.marker
+    return marker is None or any(
+        marker.evaluate({"extra": "", **python}) for python in ({}, OLDEST)
+    )
 
 
 def _refuse(reason: str) -> int:
