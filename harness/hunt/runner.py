@@ -17,7 +17,6 @@ from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.hunt.stall import Stalled, stall_watch
-from harness.hunt.stall import Stalled, stall_watch
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
 STEP_LIMIT = 2_000
@@ -126,12 +125,6 @@ class ArenaRunner:
                 watch.at_rest()
             except (BrokenInvariant, AssertionError, Stalled) as error:
                 found.append(_broken(error, steps))
-
-
-def _broken(error: Exception, steps: int) -> Violation:
-    if isinstance(error, Stalled):
-        return Violation("P1", "stalled", "every step ends", str(error), steps, 0.0)
-    return violation_of(error, steps, 0.0)
 
 
 def _broken(error: Exception, steps: int) -> Violation:
