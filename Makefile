@@ -8,7 +8,7 @@ HUNT = $(RUN) bench.py hunt --budget 60s --seed commit $(ARGS) || [ $$? -eq 5 ]
 TYPED := bench.py cache workloads harness tools
 
 .DEFAULT_GOAL := help
-.PHONY: help venv soak test hunt lint bench lock clean
+.PHONY: help venv soak test hunt lint bench lock sglang clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ bench: $(READY) ## Time the tree, the pools, the world and storage, and print th
 
 lock: $(READY) ## Write requirements.lock anew from what .venv holds
 	@$(RUN) tools/lock.py
+
+sglang: $(READY) ## Bring a release of SGLang to torture (VERSION=0.5.12) and import it
+	@$(RUN) -m harness.targets.sglang $(VERSION)
 
 clean: ## Remove .venv and every tool's cache; runs in results/ stay
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -59,6 +59,12 @@ def report(directory: str) -> None:
 
 @cli.command("hunt")
 @click.option("--fault", default="", help="Put this defect into the cache first (see faults).")
+@click.option(
+    "--target",
+    default="reference",
+    show_default=True,
+    help="What is tortured: the reference cache, or a release such as sglang==0.5.12.",
+)
 @click.option("--budget", type=Duration(), default="60s", show_default=True, help="How long.")
 @click.option(
     "--strategy",

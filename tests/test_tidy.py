@@ -12,7 +12,13 @@ from tests import tidy
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("cache", "workloads", "harness")
-ENTRY_POINTS = {"bench", "harness.bench", "harness.bench.__main__", "harness.faults.corpus"}
+ENTRY_POINTS = {
+    "bench",
+    "harness.bench",
+    "harness.bench.__main__",
+    "harness.faults.corpus",
+    "harness.targets.sglang.__main__",
+}
 REPEATABLE = ("cache/", "harness/explore/")
 TEXT = {".py", ".md", ".toml", ".lock", ".in", ".html", ".css", ".js", ""}
 

@@ -16,7 +16,6 @@ from rich.table import Table
 
 from harness.cli import sweep as sweep_command
 from harness.cli.errors import UserError
-from harness.engine.marks import MEANINGS
 from harness.explore.campaign import Report, strategy_named
 from harness.explore.marks import Certificate, certify
 from harness.explore.strategies import pct_bound
@@ -29,28 +28,17 @@ from harness.hunt.workers import HuntInterrupted, Pulse, Search, hunt
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line, machine, versions
 from harness.record.strict_json import to_page
+from harness.targets.choose import REFERENCE, Mark, check_target, meanings_of, required_of
+from harness.targets.sglang.environment import MissingRelease
 from harness.verdict import Exit
 
 MOST_TOLD = 8
-# Marks that a clean hunt must have reached before it may call itself passed.
-REQUIRED = (
-    "prefix_hit",
-    "demotion",
-    "window_tombstoned",
-    "host_eviction",
-    "load_back_landed",
-    "load_back_joined",
-    "revived_under_lock",
-    "split_with_copy_in_flight",
-    "insert_blocked",
-    "abort_while_loading",
-    "copy_failed",
-)
 
 
 def run(flags: Mapping[str, Any]) -> int:
     """Hunt as told. Returns the exit code."""
     if flags["sweep"]:
+        _check_target(flags)
         return sweep_command.run(flags)
     search, jobs = _search(flags)
     if flags["exhaustive"]:
@@ -63,8 +51,8 @@ def run(flags: Mapping[str, Any]) -> int:
             report = hunt(search, jobs, board.show)
     except HuntInterrupted as stop:
         report, interrupted = stop.report, True
-    told = _work_out(report, search.fault, flags["json"])
-    paths = [keep(one, directory.path / "findings", search.fault) for one in told]
+    told = _work_out(report, search, flags["json"])
+    paths = [keep(one, directory.path / "findings", _prefix(search)) for one in told]
     certificate = certify(
         report.marks, violations=len(report.findings), required=dict.fromkeys(required(search), 1)
     )
@@ -76,17 +64,22 @@ def run(flags: Mapping[str, Any]) -> int:
     return Exit.INTERRUPTED if interrupted else Exit(certificate.exit_code)
 
 
+def _prefix(search: Search) -> str:
+    return search.fault if search.target == REFERENCE else search.target.replace("==", "-")
+
+
 def required(search: Search) -> tuple[str, ...]:
     """What a hunt over the whole swarm must have seen; a given scenario or a fault need not."""
     if search.scenario is not None or search.fault:
         return ()
-    known = {m.mark for m in MEANINGS}
-    return tuple(mark for mark in REQUIRED if mark in known)
+    known = {m.mark for m in meanings_of(search.target)}
+    return tuple(mark for mark in required_of(search.target) if mark in known)
 
 
 def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
     if flags["fault"]:
         fault_named(flags["fault"])
+    _check_target(flags)
     try:
         strategy_named(flags["strategy"])
     except ValueError as error:
@@ -104,8 +97,21 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
         budget_s=flags["budget"],
         scenario=scenario,
         keep_going=flags["keep_going"],
+        target=flags["target"],
     )
     return search, jobs
+
+
+def _check_target(flags: Mapping[str, Any]) -> None:
+    """A release is hunted as it is, over its own swarm."""
+    try:
+        check_target(flags["target"])
+    except (ValueError, MissingRelease) as error:
+        raise UserError(f"--target: {error}") from None
+    if flags["target"] != REFERENCE:
+        for name in ("fault", "scenario", "exhaustive", "sweep"):
+            if flags[name]:
+                raise UserError(f"--{name} is for the reference cache, not for {flags['target']}")
 
 
 def _exhaustive(search: Search, flags: Mapping[str, Any]) -> int:
@@ -123,11 +129,11 @@ def _exhaustive(search: Search, flags: Mapping[str, Any]) -> int:
     return Exit.PASS if found.result.complete else Exit.INCONCLUSIVE
 
 
-def _work_out(report: Report, fault: str, quiet: bool) -> list[Told]:
+def _work_out(report: Report, search: Search, quiet: bool) -> list[Told]:
     findings = sorted(report.findings.values(), key=lambda f: f.elapsed_s)[:MOST_TOLD]
     if findings and not quiet:
         click.echo(f"shrinking {len(findings)} of {len(report.findings)} kinds ...", err=True)
-    return [work_out(finding, fault) for finding in findings]
+    return [work_out(one, search.fault, target=search.target) for one in findings]
 
 
 class _Board:
@@ -165,10 +171,11 @@ class _Board:
         pulses = self._pulses.values()
         schedules = sum(p.schedules for p in pulses)
         kinds = {kind for p in pulses for kind in p.kinds}
+        known = len(meanings_of(self._search.target))
         return (
             f"{elapsed_s:,.0f} of {self._search.budget_s:,.0f} s | {schedules:,} schedules,"
             f" {schedules / max(elapsed_s, 1e-9):,.0f}/s on {self._jobs} cores | findings"
-            f" {len(kinds)} | marks {max(p.marks for p in pulses)} of {len(MEANINGS)} | unseen"
+            f" {len(kinds)} | marks {max(p.marks for p in pulses)} of {known} | unseen"
             f" {min(p.unseen_mass for p in pulses):.1%}"
         )
 
@@ -188,6 +195,7 @@ def _summary(
         "unrepeatable": len(report.unrepeatable),
         "elapsed_s": report.elapsed_s,
         "jobs": jobs,
+        "target": search.target,
         "fault": search.fault,
         "grain": search.grain,
         "strategy": search.strategy,
@@ -245,7 +253,9 @@ def _write(
         "marks.json",
         to_page(
             {
-                "sometimes": {m.mark: marks.sometimes.get(m.mark, 0) for m in MEANINGS},
+                "sometimes": {
+                    m.mark: marks.sometimes.get(m.mark, 0) for m in meanings_of(search.target)
+                },
                 "points": dict(marks.points),
                 "pairs": {" -> ".join(pair): n for pair, n in marks.pairs.items()},
                 "triples": {" -> ".join(triple): n for triple, n in marks.triples.items()},
@@ -275,17 +285,18 @@ def _tell(
     for odd in report.unrepeatable[:3]:
         console.print(f"NOT REPEATABLE: {odd.problem} (schedule {odd.schedule}, seed {odd.seed})")
     if not told:
-        never = [m.mark for m in MEANINGS if not report.marks.sometimes.get(m.mark)]
+        meanings = meanings_of(summary["target"])
+        never = [m.mark for m in meanings if not report.marks.sometimes.get(m.mark)]
         console.print(f"never reached: {', '.join(never) or 'nothing'}")
-        console.print(_marks_table(report))
+        console.print(_marks_table(report, meanings))
     console.print(_verdict_line(certificate, report, summary))
 
 
-def _marks_table(report: Report) -> Table:
+def _marks_table(report: Report, meanings: tuple[Mark, ...]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("mark", "count", "meaning"):
         table.add_column(name, justify="right" if name == "count" else "left")
-    for mark, meaning in MEANINGS:
+    for mark, meaning in meanings:
         count = report.marks.sometimes.get(mark, 0)
         table.add_row(mark, f"{count:,}", meaning)
     return table

@@ -15,7 +15,8 @@ from harness.faults import fault_named
 from harness.hunt.picture import lines_of, picture_of
 from harness.hunt.runner import ArenaRunner
 from harness.hunt.screen import finding_screen
-from harness.hunt.story import tell
+from harness.targets.choose import REFERENCE, Target, check_target, target_of
+from harness.targets.sglang.environment import MissingRelease
 from harness.verdict import Exit
 
 
@@ -27,11 +28,15 @@ def run(file: str, step: bool) -> int:
         raise UserError(str(error)) from None
     if replay.scenario.get("fault"):
         fault_named(replay.scenario["fault"])
-    runner = ArenaRunner()
+    target = _target(replay)
+    runner = target.runner
     try:
+        if step and target.name != REFERENCE:
+            raise UserError("--step shows the reference cache; a release is told without it")
         if step:
+            assert isinstance(runner, ArenaRunner)
             runner.run(replay.scenario, StrictReplay(replay.tape), _Stepper())
-        story, outcome = tell(runner, replay.scenario, replay.tape)
+        story, outcome = target.tell(runner, replay.scenario, replay.tape)
     except Divergence as error:
         click.echo(f"DIVERGED: {error}", err=True)
         return Exit.NONDETERMINISM
@@ -63,10 +68,22 @@ def run(file: str, step: bool) -> int:
     return Exit.VIOLATION
 
 
+def _target(replay: Replay) -> Target:
+    """What the file was found in."""
+    name = replay.scenario.get("target", REFERENCE)
+    try:
+        check_target(name)
+    except (ValueError, MissingRelease) as error:
+        raise UserError(str(error)) from None
+    return target_of(name)
+
+
 def _origin(replay: Replay) -> str:
     found = replay.found_by
     fault = replay.scenario.get("fault")
-    inside = f"; fault {fault}" if fault else "; the clean cache"
+    inside = (
+        f"; fault {fault}" if fault else f"; {replay.scenario.get('target', 'the clean cache')}"
+    )
     return f"found by {found.strategy}, seed {found.seed}, schedule {found.schedule:,}{inside}"
 
 

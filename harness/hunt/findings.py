@@ -14,11 +14,9 @@ from rich.console import RenderableType
 from harness.explore.campaign import Finding
 from harness.explore.replay import FoundBy, Replay, replay_of, save
 from harness.explore.shrink import Shrunk, shrink
-from harness.faults import fault_named
-from harness.hunt.runner import ArenaRunner
-from harness.hunt.scenario import simpler
 from harness.hunt.screen import finding_screen
-from harness.hunt.story import Story, tell
+from harness.hunt.story import Story
+from harness.targets.choose import REFERENCE, target_of
 
 SHRINK_S = 10.0
 
@@ -40,11 +38,13 @@ def work_out(
     finding: Finding,
     fault: str,
     *,
+    target: str = REFERENCE,
     shrink_s: float = SHRINK_S,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Told:
     """Shrink a finding and tell its story."""
-    runner = ArenaRunner(fault_named(fault) if fault else None)
+    tortured = target_of(target, fault)
+    runner = tortured.runner
     verdict = finding.outcome.verdict
     assert verdict is not None
     started = monotonic()
@@ -52,13 +52,13 @@ def work_out(
         runner,
         finding.scenario,
         finding.outcome,
-        smaller=simpler,
+        smaller=tortured.smaller,
         go_on=lambda: monotonic() - started < shrink_s,
     )
-    story, outcome = tell(runner, shrunk.scenario, shrunk.outcome.tape)
+    story, outcome = tortured.tell(runner, shrunk.scenario, shrunk.outcome.tape)
     replay = replay_of(
         outcome,
-        scenario={**shrunk.scenario, "fault": fault},
+        scenario={**shrunk.scenario, **_named(target, fault)},
         found_by=FoundBy(finding.strategy, finding.seed, finding.schedule),
         tool=tool(),
     )
@@ -71,6 +71,11 @@ def work_out(
         story,
         replay,
     )
+
+
+def _named(target: str, fault: str) -> dict[str, str]:
+    """What a replay has to know beside the scenario."""
+    return {"fault": fault} if target == REFERENCE else {"target": target}
 
 
 def keep(told: Told, folder: Path, fault: str) -> Path:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from harness.explore.campaign import Campaign, Report, strategy_named
 from harness.explore.outcome import Scenario
 from harness.explore.prng import derive
-from harness.faults import fault_named
-from harness.hunt.runner import ArenaRunner
 from harness.hunt.scenario import swarm
+from harness.targets.choose import REFERENCE, target_of
+from harness.targets.sglang.scenario import swarm as release_swarm
 
 SLICE_S = 0.5
 
@@ -32,6 +32,7 @@ class Search:
     budget_s: float = 60.0
     scenario: Scenario | None = None  # instead of the swarm's
     keep_going: bool = False
+    target: str = REFERENCE
 
 
 class Pulse(NamedTuple):
@@ -151,9 +152,8 @@ def _work(search: Search, job: int, out: Connection, stop: "mp.synchronize.Event
 
 def campaign_of(search: Search, job: int) -> Campaign:
     """The campaign of process `job`."""
-    fault = fault_named(search.fault) if search.fault else None
     return Campaign(
-        runner=ArenaRunner(fault),
+        runner=target_of(search.target, search.fault).runner,
         scenarios=_Scenarios(search, job),
         strategy=strategy_named(search.strategy),
         seed=derive(search.seed, "job", job),
@@ -166,6 +166,8 @@ class _Scenarios:
     def __init__(self, search: Search, job: int) -> None:
         grains = ("scheduler", "fine") if search.grain == "both" else (search.grain,)
         self._swarms = [swarm(grain) for grain in grains]
+        if search.target != REFERENCE:
+            self._swarms = [release_swarm()]
         self._fixed = search.scenario
         self._drawn = job
 

@@ -1,0 +1,1 @@
+"""What can be tortured besides the reference cache: released caches, driven by their own code."""

@@ -1,0 +1,127 @@
+"""A device whose streams run only when the world says so; stands where `torch.cuda` would.
+
+The release's own controller issues copies and events to it exactly as it does on a GPU. Work issued
+to the default stream runs at once; work of a named stream waits in line until `run_next`.
+
+Invariant: a stream runs its work in the order of issue, and an event is done when all that was
+issued before it has run.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+Work = Callable[[], None]
+
+
+class Event:
+    """Done at once when recorded on the default stream; a fresh one counts as done, as on CUDA."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._pending = 0
+
+    def record(self, stream: "Stream | None" = None) -> None:
+        (stream or Device.current).issue_event(self)
+
+    def query(self) -> bool:
+        return self._pending == 0
+
+    def synchronize(self) -> None:
+        """The scheduler thread waits here; the world has made sure that it need not."""
+        assert self.query(), "the scheduler would have to wait here: the world let it in too early"
+
+    def wait(self, stream: "Stream | None" = None) -> None:
+        (stream or Device.current).wait_event(self)
+
+    def expect(self) -> None:
+        self._pending += 1
+
+    def reached(self) -> None:
+        self._pending -= 1
+
+
+class Stream:
+    """A line of work. The default stream, named "", is never behind."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.name = ""
+        self.deferred = False
+        self._line: deque[tuple[str, Work | Event]] = deque()
+
+    def issue(self, what: str, work: Work) -> None:
+        if self.deferred:
+            self._line.append((what, work))
+        else:
+            work()
+
+    def issue_event(self, event: Event) -> None:
+        if self.deferred and self._line:
+            event.expect()
+            self._line.append(("event", event))
+
+    def wait_event(self, event: Event) -> None:
+        if not event.query():
+            self._line.append(("wait", event))
+
+    def wait_stream(self, other: "Stream") -> None:
+        if other.behind:
+            event = Event()
+            event.record(other)
+            self.wait_event(event)
+
+    @property
+    def behind(self) -> bool:
+        return bool(self._line)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `run_next` would get on."""
+        return bool(self._line) and not (
+            self._line[0][0] == "wait"
+            and isinstance(self._line[0][1], Event)
+            and not self._line[0][1].query()
+        )
+
+    def run_next(self) -> str:
+        """Run one piece of work and mark the events behind it; returns what was run."""
+        done = ""
+        while self.ready:
+            what, work = self._line[0]
+            if not isinstance(work, Event):
+                if done:
+                    break
+                done = what
+                work()
+            elif what == "event":
+                work.reached()
+            self._line.popleft()
+        return done
+
+
+class Device:
+    """Which stream work is issued to, and the module that a release asks for events and streams."""
+
+    default = Stream()
+    current = default
+
+
+@contextmanager
+def _on(stream: Stream) -> Iterator[None]:
+    before, Device.current = Device.current, stream
+    try:
+        yield
+    finally:
+        Device.current = before
+
+
+def device_module() -> Any:
+    """What stands where `torch.cuda` would."""
+    return SimpleNamespace(
+        Event=Event,
+        Stream=Stream,
+        stream=_on,
+        current_stream=lambda: Device.current,
+        synchronize=lambda: None,
+    )

@@ -1,0 +1,72 @@
+"""Where a release lies, and how it gets there: the wheel alone, unpacked, none of its dependencies.
+
+Invariant: nothing is installed; `.sglang/` can be deleted at any time.
+"""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from harness.targets.sglang.eras import era_of, supported
+
+ROOT = Path(".sglang")
+PARTS = ("sglang/srt/", "sglang/jit_kernel/", "sglang/kernels/", "sglang/kernel_api_logging.py")
+TOP = ("sglang/utils.py", "sglang/version.py", "sglang/global_config.py", "sglang/_version.py")
+
+
+class MissingRelease(Exception):
+    """A release that cannot be tortured here; one line that says what to type."""
+
+
+def folder_of(version: str, root: Path = ROOT) -> Path:
+    """Where the unpacked release is; `MissingRelease` where it is not."""
+    check_known(version)
+    folder = root / version
+    if not (folder / "sglang" / "srt").is_dir():
+        raise MissingRelease(
+            f"sglang {version} is not here: make sglang VERSION={version} brings its wheel"
+        )
+    return folder
+
+
+def check_known(version: str) -> None:
+    """`MissingRelease` for a release that no adapter knows."""
+    if era_of(version) is None:
+        raise MissingRelease(f"no adapter knows sglang {version}; there are {supported()}")
+
+
+def fetch(version: str, root: Path = ROOT) -> Path:
+    """Download the wheel with pip and unpack what the scheduler and the cache are made of."""
+    check_known(version)
+    folder = root / version
+    if (folder / "sglang" / "srt").is_dir():
+        return folder
+    wheels = root / "wheels"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--disable-pip-version-check"]
+    command += ["--dest", str(wheels), f"sglang=={version}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise MissingRelease(f"sglang {version} cannot be downloaded: {last}")
+    unpack(_wheel(wheels, version), folder)
+    return folder
+
+
+def unpack(wheel: Path, folder: Path) -> None:
+    """The parts that matter; moved into place when they are complete."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        names = [n for n in archive.namelist() if n.startswith(PARTS) or n in TOP]
+        archive.extractall(partial, names)
+    partial.rename(folder)
+
+
+def _wheel(folder: Path, version: str) -> Path:
+    found = sorted(folder.glob(f"sglang-{version}-*.whl"))
+    if not found:
+        raise MissingRelease(f"sglang {version} has no wheel for this Python")
+    return found[0]

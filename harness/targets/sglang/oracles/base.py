@@ -1,0 +1,36 @@
+"""What an oracle over a release is. Invariant: it looks, and never calls what changes the cache."""
+
+from typing import ClassVar
+
+from harness.targets.sglang.view import View
+from harness.targets.sglang.world import Row, World
+
+
+class Broken(Exception):
+    """A promise that does not hold; `signature` names promise and place, never a number."""
+
+    def __init__(self, oracle: str, signature: str, expected: object, seen: object) -> None:
+        self.oracle = oracle
+        self.signature = signature
+        self.expected = str(expected)
+        self.seen = str(seen)
+        super().__init__(f"{oracle}.{signature}: expected {expected}, saw {seen}")
+
+
+class Oracle:
+    """Told what happens; raises `Broken` where a promise does not hold."""
+
+    name: ClassVar[str]
+
+    def __init__(self, world: World, view: View) -> None:
+        self.world = world
+        self.view = view
+
+    def reads(self, row: Row) -> None:
+        """The model is about to read what is cached for a request."""
+
+    def settled(self) -> None:
+        """The scheduler is between two calls."""
+
+    def at_rest(self) -> None:
+        """Every request has ended and nothing is in flight."""

@@ -1,0 +1,83 @@
+"""A finding in a release as a story: each step with what it did to the tree, who held what."""
+
+from harness.explore.kernel import Point, Task
+from harness.explore.outcome import Outcome, Scenario
+from harness.explore.tape import StrictReplay, Tape
+from harness.hunt.picture import NodeState, Picture, changes
+from harness.hunt.story import Step, Story
+from harness.targets.sglang.oracles import Ledger
+from harness.targets.sglang.runner import ReleaseRunner
+from harness.targets.sglang.view import Node, View
+from harness.targets.sglang.world import World
+
+LETTERS = {"full": "F", "swa": "W", "mamba": "M"}
+
+
+class Teller:
+    """Watches a run of a release and writes its steps down."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._world: World | None = None
+        self._view: View | None = None
+        self._before: Picture | None = None
+
+    def begin(self, world: World, view: View) -> None:
+        self._world, self._view = world, view
+        self._before = picture_of(world, view)
+
+    def on_step(self, task: Task, point: Point) -> None: ...
+
+    def after_step(self, task: Task, point: Point) -> None:
+        assert self._world is not None
+        assert self._view is not None
+        assert self._before is not None
+        after = picture_of(self._world, self._view)
+        told = (*changes(self._before, after), *_pools(self._before, after))
+        self.steps.append(Step(len(self.steps) + 1, task.name, point.name, (), told))
+        self._before = after
+
+    def end(self) -> Picture:
+        assert self._before is not None
+        return self._before
+
+
+def tell(runner: ReleaseRunner, scenario: Scenario, tape: Tape) -> tuple[Story, Outcome]:
+    """Run a tape strictly once more and tell what happened."""
+    teller = Teller()
+    outcome = runner.run(scenario, StrictReplay(tape), teller)
+    return Story(outcome.verdict, tuple(teller.steps), teller.end()), outcome
+
+
+def picture_of(world: World, view: View) -> Picture:
+    """The tree in letters: F, W, M on the device, f, w, m on the host, a dot where absent."""
+    view.forget()
+    ledgers = [watcher for watcher in world.watchers if isinstance(watcher, Ledger)]
+    receipts = [str(r) for ledger in ledgers for mine in ledger.receipts.values() for r in mine]
+    copies = [f"{name}: a copy waits" for name, stream in world.streams.items() if stream.behind]
+    return Picture(
+        nodes={n.id: _state(n, view, world) for n in view.nodes() if not n.root},
+        pools={c: f"{len(view.free(c))} of {view.size(c)} free" for c in view.components},
+        locks=tuple(receipts),
+        copies=tuple(copies),
+    )
+
+
+def _state(node: Node, view: View, world: World) -> NodeState:
+    device = "".join(_letter(node.device[c], LETTERS[c]) for c in view.components)
+    host = "".join(_letter(node.host[c], LETTERS[c].lower()) for c in view.components)
+    marks = " backing up" if node.id in view.writing() else ""
+    marks += " loading" if node.id in view.loading() else ""
+    locks = "/".join(str(node.locks[c]) for c in view.components)
+    tiers = f"{device} {host}" if world.shape.hierarchical else device
+    label = f"node {node.id} [{node.start}:{node.stop}) of {node.parent}"
+    return NodeState(label, tiers + marks, locks)
+
+
+def _letter(slots: object, letter: str) -> str:
+    return "." if slots is None else letter
+
+
+def _pools(before: Picture, after: Picture) -> list[str]:
+    moved = [f"{n}: {text}" for n, text in after.pools.items() if before.pools[n] != text]
+    return ["; ".join(moved)] if moved else []

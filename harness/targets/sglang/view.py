@@ -1,0 +1,146 @@
+"""A release's cache as plain data: what its nodes have, who holds locks, which slots are free.
+
+Invariant: looking changes nothing; no method of the cache that touches recency is called.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Slots = NDArray[np.int64]
+EMPTY: Slots = np.zeros(0, dtype=np.int64)
+NAMES = ("full", "swa", "mamba")
+
+
+class Node(NamedTuple):
+    """One node. `device` and `host` have slots by component, None where it is absent."""
+
+    id: int
+    parent: int
+    start: int
+    tokens: tuple[int, ...]
+    device: dict[str, Slots | None]
+    host: dict[str, Slots | None]
+    locks: dict[str, int]
+    host_locks: dict[str, int]
+    root: bool
+    raw: Any
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.tokens)
+
+
+class View:
+    """Reads the monolithic tree of 0.5.12 to 0.5.16, and the later ones that keep its fields."""
+
+    def __init__(self, cache: Any, pools: Any) -> None:
+        self.cache = cache
+        self.pools = pools
+        self.components = [NAMES[int(kind)] for kind in cache.tree_components]
+        self._seen: list[Node] | None = None
+        self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
+
+    def forget(self) -> None:
+        """The cache may have changed: look again."""
+        self._seen = None
+
+    def reads(self, row: object) -> None: ...
+
+    settled = forget
+
+    def nodes(self) -> list[Node]:
+        """Root first, parents before children, children in the order in which they came."""
+        if self._seen is None:
+            self._seen = list(self._look())
+        return self._seen
+
+    def _look(self) -> Iterator[Node]:
+        stack = [(self.cache.root_node, -1, 0)]
+        while stack:
+            raw, parent, start = stack.pop()
+            node = self.node(raw, parent, start)
+            yield node
+            children = list(raw.children.values())
+            stack.extend((child, node.id, node.stop) for child in reversed(children))
+
+    def node(self, raw: Any, parent: int, start: int) -> Node:
+        data = raw.component_data
+        root = raw is self.cache.root_node
+        return Node(
+            id=raw.id,
+            parent=parent,
+            start=start,
+            tokens=() if root else tuple(raw.key.token_ids),
+            device={n: None if root else slots_of(data[k].value) for n, k in self._kinds},
+            host={n: None if root else slots_of(data[k].host_value) for n, k in self._kinds},
+            locks={n: data[k].lock_ref for n, k in self._kinds},
+            host_locks={n: getattr(data[k], "host_lock_ref", 0) for n, k in self._kinds},
+            root=root,
+            raw=raw,
+        )
+
+    def loading(self) -> set[int]:
+        """Ids of the nodes at which a load-back is in flight."""
+        return set(self.cache.ongoing_load_back)
+
+    def writing(self) -> set[int]:
+        """Ids of the nodes whose backup is in flight."""
+        return set(self.cache.ongoing_write_through)
+
+    def free(self, component: str) -> Slots:
+        """The free device slots of a pool, one entry a slot."""
+        allocator = self.pools.allocator
+        if component == "mamba":
+            found = slots_of(self.pools.rows.mamba_pool.free_slots)
+            return EMPTY if found is None else found
+        if component == "swa":
+            return _free_of(allocator.swa_attn_allocator, [])
+        inner = getattr(allocator, "full_attn_allocator", allocator)
+        return _free_of(inner, [] if allocator.is_not_in_free_group else allocator.free_group)
+
+    def size(self, component: str) -> int:
+        if component == "mamba":
+            return int(self.pools.rows.mamba_pool.size)
+        allocator = self.pools.allocator
+        name = "swa_attn_allocator" if component == "swa" else "full_attn_allocator"
+        return int(getattr(allocator, name, allocator).size)
+
+    def host_free(self, component: str) -> Slots:
+        found = slots_of(self._host_pool(component).free_slots)
+        return EMPTY if found is None else found
+
+    def host_size(self, component: str) -> int:
+        return int(self._host_pool(component).size)
+
+    def _host_pool(self, component: str) -> Any:
+        names = {"full": "full_kv_pool_host", "swa": "swa_kv_pool_host", "mamba": "mamba_pool_host"}
+        return getattr(self.cache, names[component])
+
+    def device_rows(self, component: str) -> Slots:
+        """What every device slot of a component holds, by slot."""
+        if component == "mamba":
+            return np.asarray(self.pools.states.mamba_cache.temporal.numpy()[0, :, 0, 0, 0])
+        pool = self.pools.full if component == "full" else self.pools.swa
+        return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
+
+    def host_rows(self, component: str) -> Slots:
+        pool = self._host_pool(component)
+        if component == "mamba":
+            return np.asarray(pool.temporal_buffer.numpy()[0, :, 0, 0, 0])
+        return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
+
+
+def slots_of(value: Any) -> Slots | None:
+    return None if value is None else value.detach().numpy().astype(np.int64).reshape(-1)
+
+
+def _free_of(allocator: Any, group: list[Any]) -> Slots:
+    """Free pages as slots, with those that wait in a free group."""
+    pages = np.concatenate([allocator.free_pages.numpy(), allocator.release_pages.numpy()])
+    size = allocator.page_size
+    slots = (pages[:, None] * size + np.arange(size)).reshape(-1) if size > 1 else pages
+    waiting = [item.numpy().astype(np.int64) for item in group]
+    return np.concatenate([slots, *waiting]).astype(np.int64)

@@ -1,0 +1,310 @@
+"""A small server around a release's scheduler, as tasks of the kernel.
+
+    R<n>   a client: sends its prompt and waits for the answer
+    A<n>   that client goes away
+    sched  the scheduler's event loop, one pass after the other
+    fwd    the forward stream: the model runs a batch that was launched
+    d2h    the copy stream to the host; h2d the one back
+
+Everything of the scheduler runs on its one thread, so other tasks come between its passes and
+between the launch of a batch and the processing of its result, as on a GPU, and nowhere else.
+
+Invariant: the scenario and the choices decide everything.
+"""
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+from harness.explore.kernel import Kernel, Signal
+from harness.explore.outcome import Scenario
+from harness.targets.sglang.device import Event, Stream
+from harness.targets.sglang.driver import make_scheduler
+from harness.targets.sglang.prompts import Prompt, prompts_of
+from harness.targets.sglang.release import Release
+from harness.targets.sglang.scenario import shape_of
+from harness.targets.sglang.tokens import ANSWER, grow
+
+CACHE = ("cache",)
+SPINS = 3  # passes without a batch before the loop waits for something to change
+PASSES_AT_REST = 40
+
+
+class Launch:
+    """A batch on its way through the model: where each request reads and writes."""
+
+    def __init__(self, world: "World", batch: Any) -> None:
+        self.rows: list[Row] = []
+        self.done = Event()
+        extending = batch.forward_mode.is_extend()
+        prefixes = batch.prefix_lens if extending else [int(n) - 1 for n in batch.seq_lens]
+        for at, req in enumerate(batch.reqs):
+            start = int(prefixes[at]) if at < len(prefixes) else int(batch.seq_lens[at]) - 1
+            self.rows.append(world.row_of(req, start, int(batch.seq_lens[at])))
+        self.tokens = [row.truth[row.stop] for row in self.rows]
+
+
+class Row:
+    """One request of a launched batch: it reads up to `start` and writes [`start`, `stop`)."""
+
+    def __init__(self, rid: str, start: int, stop: int, truth: list[int]) -> None:
+        self.rid = rid
+        self.start = start
+        self.stop = stop
+        self.truth = truth
+        self.full: Any = None
+        self.swa: Any = None
+        self.state = -1
+
+
+class Watcher(Protocol):
+    """Somebody who is told what the model and the scheduler do."""
+
+    def reads(self, row: Row) -> None: ...
+
+    def settled(self) -> None: ...
+
+
+class World:
+    """Built for one run of one scenario around a fresh cache of the release."""
+
+    def __init__(self, release: Release, scenario: Scenario) -> None:
+        self.kernel = Kernel()
+        self.release = release
+        self.shape = shape_of(scenario)
+        self.prompts = prompts_of(scenario)
+        self.scheduler, self.pools = make_scheduler(release, self.shape, self._answered)
+        self.cache = self.scheduler.tree_cache
+        self.watchers: list[Watcher] = []
+        self.live: dict[str, Any] = {}  # requests that the scheduler was given and has not ended
+        self.ended: dict[str, str] = {}
+        self.truth: dict[str, list[int]] = {}
+        self._inbox: list[Any] = []
+        self._changed = Signal("changed")
+        self._answers = Signal("answers")
+        self._issued: dict[str, Signal] = {}
+        self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
+        controller = self.cache.cache_controller
+        if controller is not None:
+            self.streams |= {"d2h": controller.write_stream, "h2d": controller.load_stream}
+        for name, stream in self.streams.items():
+            stream.name, stream.deferred = name, True
+            self._issued[name] = Signal(f"{name}.issued")
+
+    def start(self) -> None:
+        spawn = self.kernel.spawn
+        spawn("sched", self._loop(), daemon=True)
+        for name in self.streams:
+            spawn(name, self._stream(name), daemon=True)
+        for prompt in self.prompts:
+            spawn(f"R{prompt.id}", self._client(prompt))
+            if prompt.abort:
+                spawn(f"A{prompt.id}", self._leave(prompt))
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    async def _client(self, prompt: Prompt) -> None:
+        while prompt.after is not None and prompt.after not in self.ended:
+            await self.kernel.wait(self._answers, "client.think")
+        await self.kernel.point("client.send", ("inbox",))
+        self._inbox.append(prompt)
+        self._changed.fire()
+        while prompt.rid not in self.ended:
+            await self.kernel.wait(self._answers, "client.wait")
+
+    async def _leave(self, prompt: Prompt) -> None:
+        await self.kernel.point("client.abort", ("inbox",))
+        self._inbox.append(self.release.abort_of(prompt.rid))
+        self._changed.fire()
+
+    async def _stream(self, name: str) -> None:
+        stream = self.streams[name]
+        point = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}[name]
+        while True:
+            if not stream.ready:
+                await self.kernel.wait(self._issued[name], f"{name}.idle")
+                continue
+            await self.kernel.point(point, CACHE)
+            stream.run_next()
+            self._kick()
+
+    async def _loop(self) -> None:
+        """`Scheduler.event_loop_normal`, or `event_loop_overlap`: the same calls, in that order."""
+        run = self._pass_overlapped if self.shape.overlap else self._pass
+        results: list[tuple[Any, Any, Launch]] = []
+        self.scheduler.result_queue = results
+        idle = 0
+        while True:
+            if idle > SPINS and not self._inbox:
+                await self.kernel.wait(self._changed, "scheduler.idle")
+                idle = 0
+            await self.kernel.point("scheduler.receive", CACHE)
+            self._receive()
+            busy = await run(results)
+            idle = 0 if busy else idle + 1
+
+    async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
+        """The rest of a pass of `event_loop_normal`; whether there was a batch."""
+        scheduler = self.scheduler
+        batch = scheduler.get_next_batch_to_run()
+        scheduler.cur_batch = batch
+        self._settle()
+        if batch:
+            await self.kernel.point("scheduler.launch", CACHE)
+            launch, result = self._launch(batch)
+            await self._synchronize(launch)
+            await self.kernel.point("scheduler.process", CACHE)
+            scheduler.process_batch_result(batch, result)
+        else:
+            scheduler.on_idle()
+        scheduler.last_batch = batch
+        self._settle()
+        return bool(batch)
+
+    async def _pass_overlapped(self, results: list[tuple[Any, Any, Launch]]) -> bool:
+        """The rest of a pass of `event_loop_overlap`; whether there was anything to do."""
+        scheduler = self.scheduler
+        batch = scheduler.get_next_batch_to_run()
+        scheduler.cur_batch = batch
+        self._settle()
+        disabled = scheduler.is_disable_overlap_for_batch(batch)
+        busy = bool(batch or scheduler.last_batch)
+        if disabled:
+            await self._process_oldest(results)
+        if batch:
+            await self.kernel.point("scheduler.launch", CACHE)
+            launch, result = self._launch(batch)
+            results.append((batch.copy(), result, launch))
+        if scheduler.last_batch:
+            if not disabled:
+                await self._process_oldest(results)
+        elif batch is None:
+            scheduler.on_idle()
+        scheduler.last_batch = batch
+        self._settle()
+        return busy
+
+    async def _process_oldest(self, results: list[tuple[Any, Any, Launch]]) -> None:
+        batch, result, launch = results[0]
+        await self._synchronize(launch)
+        await self.kernel.point("scheduler.process", CACHE)
+        results.pop(0)
+        self.scheduler.process_batch_result(batch, result)
+
+    async def _synchronize(self, launch: Launch) -> None:
+        """The scheduler thread waits for the result, as `copy_done.synchronize()` does."""
+        while not launch.done.query():
+            await self.kernel.wait(self._changed, "scheduler.synchronize")
+
+    # -- what the scheduler is given -----------------------------------------------------------
+
+    def _receive(self) -> None:
+        """`recv_requests` and `process_input_requests`: all that came meanwhile, in order."""
+        while self._inbox:
+            item = self._inbox.pop(0)
+            if isinstance(item, Prompt):
+                self._admit(item)
+            else:
+                self.scheduler.abort_request(item)
+
+    def _admit(self, prompt: Prompt) -> None:
+        """`handle_generate_request`, without multimodal inputs, grammars and sessions."""
+        tokens = prompt.tokens(self.prompts)
+        req = self.release.request_of(prompt.rid, tokens, prompt.answer)
+        self.scheduler.init_req_max_new_tokens(req)
+        self.truth[prompt.rid] = grow(tokens, ANSWER, prompt.answer + 2)
+        self.live[prompt.rid] = req
+        self.scheduler._add_request_to_queue(req)
+
+    def _launch(self, batch: Any) -> tuple[Launch, Any]:
+        """`run_batch`: the forward pass goes to its stream, behind the load-backs it reads."""
+        launch = Launch(self, batch)
+        stream = self.streams["fwd"]
+        consumer = getattr(batch, "hicache_consumer_index", -1)
+        if consumer is not None and consumer >= 0:
+            counter = self.cache.cache_controller.layer_done_counter
+            stream.wait_event(counter.events[consumer].finish_event)
+        stream.issue("forward", lambda: self._forward(launch))
+        launch.done.record(stream)
+        result = self.release.result_of(launch.tokens, launch.done)
+        batch.output_ids = result.next_token_ids
+        self.scheduler.forward_ct += 1
+        self._kick()
+        return launch, result
+
+    def row_of(self, req: Any, start: int, stop: int) -> Row:
+        """Where a request's tokens lie as its batch is launched."""
+        row = Row(req.rid, start, stop, self.truth[req.rid])
+        slots = self.pools.rows.req_to_token[req.req_pool_idx, :stop].long()
+        row.full = slots.numpy().copy()
+        if self.shape.window:
+            mapping = self.pools.allocator.full_to_swa_index_mapping
+            row.swa = mapping[slots].numpy().copy()
+        if self.shape.states:
+            row.state = int(req.mamba_pool_idx)
+        return row
+
+    def _forward(self, launch: Launch) -> None:
+        """The model: reads what is cached before a request's new tokens, writes theirs."""
+        for row in launch.rows:
+            for watcher in self.watchers:
+                watcher.reads(row)
+        for row in launch.rows:
+            new = slice(row.start, row.stop)
+            written = row.truth[new]
+            full = self.pools.full.k_buffer[0].numpy()
+            full[row.full[new], 0, 0] = written
+            if row.swa is not None:
+                swa = self.pools.swa.k_buffer[0].numpy()
+                swa[row.swa[new], 0, 0] = written
+            if row.state >= 0:
+                states = self.pools.states.mamba_cache.temporal.numpy()
+                states[0, row.state] = written[-1]
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    def _answered(self, req: Any) -> None:
+        self.ended[req.rid] = type(req.finished_reason).__name__
+        self.live.pop(req.rid, None)
+        self._answers.fire()
+
+    def _settle(self) -> None:
+        """The scheduler is between two calls: whoever watches may look."""
+        self._start_streams()
+        for watcher in self.watchers:
+            watcher.settled()
+
+    def _kick(self) -> None:
+        self._start_streams()
+        self._changed.fire()
+
+    def _start_streams(self) -> None:
+        for name, stream in self.streams.items():
+            if stream.ready:
+                self._issued[name].fire()
+
+    def rest(self) -> None:
+        """All requests have ended: what is in flight lands, and the loop turns until it is idle."""
+        scheduler = self.scheduler
+        for _ in range(PASSES_AT_REST):
+            self._drain()
+            for batch, result, _ in scheduler.result_queue:
+                scheduler.process_batch_result(batch, result)
+            scheduler.result_queue.clear()
+            self._receive()
+            scheduler.last_batch = batch = scheduler.get_next_batch_to_run()
+            scheduler.cur_batch = batch
+            if batch:
+                launch, result = self._launch(batch)
+                scheduler.result_queue.append((batch.copy(), result, launch))
+            elif scheduler.is_fully_idle() and not any(s.behind for s in self.streams.values()):
+                scheduler.on_idle()
+                return
+            self._settle()
+
+    def _drain(self) -> None:
+        while any(stream.ready for stream in self.streams.values()):
+            for stream in self.streams.values():
+                stream.run_next()
+
+    def state(self) -> Hashable:
+        return None
