@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from harness.cli.console import console
 from harness.cli.errors import UserError
 from harness.faults import FAULTS, fault_named
 from harness.faults.score import FaultScore, Hunted
@@ -39,7 +39,7 @@ def catalogue(as_json: bool) -> None:
     for fault in FAULTS.values():
         oracles = ", ".join(fault.oracles)
         table.add_row(fault.name, fault.family, oracles, fault.reference, fault.summary)
-    Console().print(table)
+    console().print(table)
 
 
 def score(as_json: bool, flags: Mapping[str, Any]) -> int:
@@ -54,7 +54,7 @@ def score(as_json: bool, flags: Mapping[str, Any]) -> int:
     if as_json:
         click.echo(json.dumps({**summary, "rows": [row._asdict() for row in rows]}))
     else:
-        Console().print(_table(rows))
+        console().print(_table(rows))
         for ablation in ablations:
             click.echo(_ablation_line(ablation))
         click.echo(_headline(summary))
