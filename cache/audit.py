@@ -210,6 +210,26 @@ def copies(cache: UnifiedCache) -> Iterator[Finding]:
                     yield _finding("D2", "orphan", f"{inbound} in flight", "gone")
 
 
+def storage_moves(cache: UnifiedCache) -> Iterator[Finding]:
+    """D1, D2: persists in flight hold their lock and their sources; nodes know of them, and of no
+    others."""
+    if cache.storage is None:
+        return
+    expected = {node.number: 0 for node in cache.tree.nodes()}
+    for persist in cache.storage.persists.queue:
+        if not persist.lock.live:
+            yield _finding("D1", "lock.persist", "a live transfer lock", persist.lock)
+        for node, component, slots in persist.sources:
+            if node.slots[Tier.HOST][component] != slots:
+                seen = node.slots[Tier.HOST][component]
+                yield _finding("D1", "source.persist", slots, seen)
+            expected[node.number] = expected.get(node.number, 0) | 1 << component
+    for node in cache.tree.nodes():
+        if node.persisting != expected[node.number]:
+            signature = "persisting"
+            yield _finding("D2", signature, f"{expected[node.number]} on {node}", node.persisting)
+
+
 CHECKS = (
     structure_chains,
     structure_dead,
@@ -222,6 +242,7 @@ CHECKS = (
     lock_counts,
     content,
     copies,
+    storage_moves,
 )
 
 
@@ -249,6 +270,9 @@ def _claims(cache: UnifiedCache, tier: Tier, comp: Component) -> Iterator[tuple[
         for slot in node.slots[tier][comp] or ():
             yield slot, owner
     if tier is not Tier.DEVICE:
+        for prefetch in cache.storage.prefetches.live.values() if cache.storage else ():
+            for slot in prefetch.held.get(comp, {}).values():
+                yield slot, Owner.COPY
         return
     for table in cache.tables.values():
         own = table.full[table.shared :]

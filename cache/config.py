@@ -49,6 +49,40 @@ class EvictionOrder(enum.StrEnum):
     PRIORITY = "priority"
 
 
+class PrefetchPolicy(enum.StrEnum):
+    """How long a request waits for its prefetch: not at all, until it is over, or so long."""
+
+    BEST_EFFORT = "best_effort"
+    WAIT_COMPLETE = "wait_complete"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageConfig:
+    """How a cache uses its storage tier. Raises `ConfigError` when built from what cannot work.
+
+    `prefetch_threshold` counts tokens: for less nothing is fetched; `batch_pages` is what one
+    question to storage asks for. `timeout` waits `prefetch_timeout_base_s` seconds and
+    `prefetch_timeout_per_ki_token_s` for each 1,024 tokens that could come.
+    """
+
+    prefetch_policy: PrefetchPolicy = PrefetchPolicy.BEST_EFFORT
+    prefetch_threshold: int = 256
+    batch_pages: int = 32
+    prefetch_timeout_base_s: float = 1.0
+    prefetch_timeout_per_ki_token_s: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.prefetch_threshold < 0:
+            raise ConfigError(
+                f"the prefetch threshold must be 0 or more tokens, not {self.prefetch_threshold}"
+            )
+        if self.batch_pages < 1:
+            raise ConfigError(f"a batch needs 1 page or more, not {self.batch_pages}")
+        if self.prefetch_timeout_base_s < 0 or self.prefetch_timeout_per_ki_token_s < 0:
+            raise ConfigError("prefetch timeouts must be 0 or more seconds")
+
+
 class PoolPages(NamedTuple):
     """Slots of one component on either tier; `host` 0 means that there is no host tier."""
 
@@ -77,6 +111,7 @@ class CacheConfig:
     host_eviction: EvictionOrder = EvictionOrder.LRU
     load_back_threshold: int = 0
     page_bytes: tuple[int, ...] = (1, 1)
+    storage: StorageConfig | None = None
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
@@ -84,6 +119,11 @@ class CacheConfig:
         if self.load_back_threshold < 0:
             raise ConfigError(
                 f"the load-back threshold must be 0 or more tokens, not {self.load_back_threshold}"
+            )
+        if self.storage is not None and not self.hierarchical:
+            raise ConfigError(
+                "storage needs a host tier: raise --hicache-ratio, or leave"
+                " --hicache-storage-backend out"
             )
         self._check_window()
         for component in self.components:

@@ -25,6 +25,7 @@ from cache.keys import Key
 if TYPE_CHECKING:
     from cache.locks import Lock
     from cache.pools import SlotPool
+    from cache.storage_tier import StorageTier
     from cache.table import PageTable
     from cache.transfers import Copy, Transfers
     from cache.tree import Node
@@ -121,6 +122,7 @@ class Cache(ABC):
 
     config: CacheConfig
     transfers: "Transfers"
+    storage: "StorageTier | None" = None  # tells what schedulers and storage's streams call
 
     @abstractmethod
     def match(self, key: Key) -> Match:

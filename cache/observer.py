@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cache.contract import Commit, Demand, LoadBack, Match, Reading, Room
     from cache.locks import Lock
     from cache.pools import Owner, SlotPool
+    from cache.storage_moves import Persist, Prefetch
     from cache.table import PageTable
     from cache.transfers import Copy
     from cache.tree import Node
@@ -63,6 +64,32 @@ class Observer:
 
     def acknowledged(self, copy: "Copy") -> None:
         """`copy.state` tells whether its targets became ready or were given back."""
+
+    # storage; moves are persists and prefetches
+    def persist_issued(self, persist: "Persist") -> None: ...
+
+    def persisting(self, persist: "Persist") -> None:
+        """Before storage is handed the pages."""
+
+    def persisted(self, persist: "Persist") -> None:
+        """`persist.state` tells whether all of it is in storage now."""
+
+    def prefetch_asked(self, prefetch: "Prefetch") -> None: ...
+
+    def prefetch_reserved(self, prefetch: "Prefetch") -> None:
+        """It has its host slots and its end."""
+
+    def landing(self, prefetch: "Prefetch", pool: "SlotPool", slot: int, print_: int) -> None:
+        """Before a fetched page is written into its slot."""
+
+    def grafted(self, prefetch: "Prefetch", nodes: list["Node"]) -> None:
+        """`nodes` are new; existing ones may have taken slots too."""
+
+    def prefetch_ended(self, prefetch: "Prefetch") -> None:
+        """It holds nothing any more."""
+
+    def stepped(self, move: "Persist | Prefetch") -> None:
+        """An operation on a move is over."""
 
     # operations
     def matched(self, match: "Match") -> None: ...

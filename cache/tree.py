@@ -34,6 +34,8 @@ class Node:
         "namespace",
         "number",
         "parent",
+        "persisted",
+        "persisting",
         "priority",
         "slots",
         "start",
@@ -59,6 +61,8 @@ class Node:
         self.hits = 0
         self.priority = 0
         self.leaving: Component | None = None  # goes from the device when its backup has landed
+        self.persisted = 0  # bit per component: storage is believed to have all of its pages
+        self.persisting = 0  # bit per component: they are on their way there
         self._prints: list[int] | None = None
 
     @property
@@ -160,6 +164,7 @@ class RadixTree:
             upper.kids[tier] = int(lower.slots[tier][0] is not None)
         upper.used[:] = lower.used
         upper.hits, upper.priority, upper.leaving = lower.hits, lower.priority, lower.leaving
+        upper.persisted, upper.persisting = lower.persisted, lower.persisting
         if lower._prints is not None:
             upper._prints, lower._prints = lower._prints[:pages], lower._prints[pages:]
         if self.on_split is not None:

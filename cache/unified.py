@@ -17,6 +17,8 @@ from cache.locks import NOT_HELD, Lock, LockTable
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
 from cache.residency import Residency
+from cache.storage.contract import KEY_BYTES, Storage
+from cache.storage_tier import StorageTier
 from cache.stores import FingerprintStore, Store
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState, Transfers
@@ -26,7 +28,17 @@ DEVICE_ONLY = (Tier.DEVICE,)
 
 
 class UnifiedCache(Cache):
-    def __init__(self, config: CacheConfig, observer: Observer | None = None) -> None:
+    """`backend` and `identity` (whose pages they are) belong to `config.storage`: all or none."""
+
+    def __init__(
+        self,
+        config: CacheConfig,
+        observer: Observer | None = None,
+        *,
+        backend: Storage | None = None,
+        identity: bytes = bytes(KEY_BYTES),
+    ) -> None:
+        assert (backend is None) == (config.storage is None), "a backend and its settings"
         self.config = config
         self.observer = observer = observer or Observer()
         self.rules = rules_for(config)
@@ -53,6 +65,19 @@ class UnifiedCache(Cache):
         self._no_room_needed = Room(nothing, nothing)
         self._clock = 0
         self._table_numbers = 0
+        self.storage: StorageTier | None = None
+        if backend is not None:
+            self.storage = StorageTier(
+                config,
+                backend,
+                identity,
+                self.residency,
+                self.tree,
+                self.locks,
+                hosts,
+                self._tick,
+                observer,
+            )
 
     # -- admission ---------------------------------------------------------------------------
 
@@ -210,6 +235,8 @@ class UnifiedCache(Cache):
         if not landed:
             self._doom_followers(copy)
         self.locks.release(copy.lock)
+        if landed and self.storage is not None and copy.target is Tier.HOST:
+            self.storage.consider(nodes)
         self.observer.acknowledged(copy)
         for node in reversed(nodes):
             if node.leaving is not None and not any(node.inbound[Tier.HOST]):
@@ -217,6 +244,8 @@ class UnifiedCache(Cache):
 
     def flush(self) -> bool:
         if len(self.locks) or len(self.transfers) or self.tables:
+            return False
+        if self.storage is not None and len(self.storage):
             return False
         for node in reversed(list(self.tree.nodes())):
             for tier in Tier:
@@ -271,7 +300,7 @@ class UnifiedCache(Cache):
 
     def _use(self, anchor: Node, above: Node | None, priority: int) -> None:
         """Touch the anchor's path, and count a hit on its nodes below `above`."""
-        self._clock += 1
+        self._tick()
         counted, needed_from = list(anchor.ancestors()), self._reach(anchor)
         for node in counted:
             node.priority = max(node.priority, priority)
@@ -281,6 +310,8 @@ class UnifiedCache(Cache):
         for node in reversed(counted):
             if above is None or node.end > above.end:
                 self.backups.on_use(node)
+        if self.storage is not None:
+            self.storage.consider(reversed(counted))
 
     def _insert(self, table: PageTable, key: Key, anchor: Node) -> tuple[Commit, Node]:
         assert anchor.end == table.shared * self.config.page_size
@@ -326,7 +357,14 @@ class UnifiedCache(Cache):
 
     def _follow_split(self, upper: Node, lower: Node, pages: int) -> None:
         self.transfers.follow_split(upper, lower, pages)
+        if self.storage is not None:
+            self.storage.follow_split(upper, lower, pages)
         self.residency.follow_split(upper, lower)
+
+    def _tick(self) -> int:
+        """The logical time of a use."""
+        self._clock += 1
+        return self._clock
 
     def _next_table(self) -> int:
         self._table_numbers += 1

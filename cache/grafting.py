@@ -1,0 +1,111 @@
+"""Putting prefetched pages into the tree: below the anchor, on the host.
+
+    page      start        already in the tree         window            grafted_end
+    tree      | anchor     | on the host: given back  | new node         | new node    |
+                             else: takes the slots      FULL               FULL + SWA
+
+Invariant: a page goes below a page that is on the host (or, where the policy keeps no closure, on
+the device) and never into what a copy is filling: the graft ends above that.
+"""
+
+from collections.abc import Callable
+
+from cache.config import DEVICE, FULL, HOST, Component
+from cache.observer import Observer
+from cache.residency import Residency
+from cache.storage_moves import Prefetch
+from cache.tree import Node, RadixTree
+
+
+class Grafting:
+    """`tick()` gives the logical time of a use. `closed` says whether the host may not have a page
+    without the page before it."""
+
+    def __init__(
+        self,
+        residency: Residency,
+        tree: RadixTree,
+        tick: Callable[[], int],
+        observer: Observer,
+        *,
+        closed: bool,
+    ) -> None:
+        self._residency = residency
+        self._tree = tree
+        self._tick = tick
+        self._observer = observer
+        self._closed = closed
+        self._page_size = tree.page_size
+
+    def graft(self, prefetch: Prefetch) -> None:
+        """What has landed goes into the tree, as far as the tree can take it; the rest stays the
+        prefetch's. A use of what is new."""
+        stop = self._stop(prefetch)
+        node, grown = prefetch.anchor, list[Node]()
+        if stop > node.end and self._can_hold(node):
+            now = self._tick()
+            for below in self._tree.walk(prefetch.key, stop, node):
+                if any(copy is not None for copy in below.inbound[HOST]):
+                    stop = below.start
+                    break
+                for piece in self._cut(prefetch, below):
+                    self._fill(prefetch, piece)
+                    node = piece
+                if not self._can_hold(node):
+                    stop = node.end
+            while node.end < stop:
+                node = self._grow(prefetch, node, stop, now)
+                grown.append(node)
+            prefetch.grafted_end = node.end
+            self._observer.grafted(prefetch, grown)
+
+    def _stop(self, prefetch: Prefetch) -> int:
+        """Tokens up to which every component that is wanted there has landed."""
+        pages = prefetch.landed(FULL)
+        for component, first in prefetch.first.items():
+            if first < pages:
+                pages = min(pages, max(first, prefetch.landed(component)))
+        return pages * self._page_size
+
+    def _can_hold(self, node: Node) -> bool:
+        """Whether something may hang below `node` on the host."""
+        if node.parent is None or node.ready(HOST, FULL):
+            return True
+        return not self._closed and node.slots[DEVICE][FULL] is not None
+
+    def _cut(self, prefetch: Prefetch, node: Node) -> list[Node]:
+        """`node`, cut where a component begins that it could take."""
+        for component, first in prefetch.first.items():
+            cut = first - node.start // self._page_size
+            lacks = node.slots[HOST][component] is None
+            if lacks and 0 < cut < node.tokens // self._page_size:
+                return [self._tree.split(node, cut), node]
+        return [node]
+
+    def _fill(self, prefetch: Prefetch, node: Node) -> None:
+        """An existing node takes what it lacks on the host, FULL before anything else."""
+        for component in self._residency.components:
+            if node.slots[HOST][component] is None and (
+                component is FULL or node.slots[HOST][FULL] is not None
+            ):
+                self._give(prefetch, node, component)
+
+    def _grow(self, prefetch: Prefetch, parent: Node, stop: int, now: int) -> Node:
+        """A new node below `parent`: up to where a component begins, or to `stop`."""
+        begins = [first * self._page_size for first in prefetch.first.values()]
+        cut = min([stop, *(at for at in begins if parent.end < at < stop)])
+        node = self._tree.add(parent, prefetch.key, cut)
+        node.used[:] = [now] * len(node.used)
+        self._observer.added(node)
+        for component in self._residency.components:
+            self._give(prefetch, node, component)
+        return node
+
+    def _give(self, prefetch: Prefetch, node: Node, component: Component) -> None:
+        first, stop = node.start // self._page_size, node.end // self._page_size
+        slots = prefetch.take(component, first, stop)
+        if slots:
+            place = (HOST, component)
+            self._residency.reserve(node, place, slots, prefetch)
+            self._residency.land(node, place)
+            node.persisted |= 1 << component

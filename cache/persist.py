@@ -1,0 +1,142 @@
+"""Persists: host to storage, heads before tails.
+
+A node's pages go to storage when they are on the host and its parent's are in storage or ahead of
+them in the queue. `Node.persisted` is what the cache believes is there; a reply that says otherwise
+corrects it. Invariant: persists run and are acknowledged in order, so no tail goes before its head.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from cache.config import FULL, HOST, Component, Tier
+from cache.locks import NOT_HELD, LockTable
+from cache.observer import Observer
+from cache.packing import pack
+from cache.residency import Residency
+from cache.storage.contract import ROOT, Page, Status, Storage
+from cache.storage_moves import Persist, Source
+from cache.stores import Store
+from cache.transfers import CopyState
+from cache.tree import Node
+
+NameOf = Callable[[Component, int], bytes]  # of a page's component by its fingerprint
+
+
+class Persists:
+    def __init__(
+        self,
+        residency: Residency,
+        locks: LockTable,
+        backend: Storage,
+        name_of: NameOf,
+        tiers: tuple[Tier, ...],
+        observer: Observer,
+    ) -> None:
+        self._residency = residency
+        self._locks = locks
+        self._backend = backend
+        self._name_of = name_of
+        self._tiers = tiers
+        self._observer = observer
+        self._numbers = 0
+        self._most_pages = max(1, residency.pools[HOST, FULL].capacity // 2)
+        self.queue: deque[Persist] = deque()
+        self.held_back = 0  # for want of this share of the host
+
+    def consider(self, nodes: Iterable[Node]) -> None:
+        """Queue what `nodes` (top down) have on the host and storage lacks, if their heads are in
+        storage or queued. At most half of the host is under way at once, so that a storage that
+        has stopped answering cannot take it all."""
+        for node in nodes:
+            lacking = [c for c in self._residency.components if self._lacks(node, c)]
+            if not lacking or not self._has_head(node, lacking):
+                continue
+            pages = len(node.slots[HOST][FULL] or ())
+            if self.queue and self._pages() + pages > self._most_pages:
+                self.held_back += 1
+                return
+            self._issue(node, lacking)
+
+    def run(self, persist: Persist) -> None:
+        """Storage takes the pages, or does not."""
+        assert persist is next(p for p in self.queue if p.outstanding), "persists run in order"
+        self._observer.persisting(persist)
+        persist.stored, persist.status = self._backend.put(self._pages_of(persist))
+        persist.state = CopyState.RAN
+
+    def acknowledge(self, persist: Persist) -> None:
+        """The oldest persist is over: what was stored is known, and what hangs below may follow."""
+        assert persist is self.queue[0], "persists are acknowledged in order"
+        assert persist.state is CopyState.RAN
+        self.queue.popleft()
+        left = persist.stored
+        below: list[Node] = []
+        for node, component, slots in persist.sources:
+            node.persisting &= ~(1 << component)
+            if left >= len(slots):
+                node.persisted |= 1 << component
+                below += node.children.values()
+            left -= len(slots)
+        if persist.status is Status.ABSENT:
+            for node in persist.lock.anchor.ancestors():
+                node.persisted = 0  # some head is gone: next time from the top
+        done = persist.status is Status.OK
+        persist.state = CopyState.DONE if done else CopyState.FAILED
+        self._locks.release(persist.lock)
+        self._observer.persisted(persist)
+        if done:
+            self.consider(dict.fromkeys(below))
+
+    def follow_split(self, upper: Node, lower: Node, pages: int) -> None:
+        if lower.persisting:
+            for persist in self.queue:
+                persist.follow_split(upper, lower, pages)
+
+    def _issue(self, node: Node, lacking: list[Component]) -> None:
+        reach = [NOT_HELD] * len(self._residency.components)
+        reach[FULL] = 0
+        sources = []
+        for component in lacking:
+            if component is not FULL:
+                reach[component] = node.start
+            slots = node.slots[HOST][component]
+            assert slots is not None
+            sources.append(Source(node, component, list(slots)))
+            node.persisting |= 1 << component
+        self._numbers += 1
+        lock = self._locks.acquire(node, reach, self._tiers, "persist")
+        persist = Persist(self._numbers, sources, lock)
+        self.queue.append(persist)
+        self._observer.persist_issued(persist)
+
+    def _lacks(self, node: Node, component: Component) -> bool:
+        known = node.persisted | node.persisting
+        return not known >> component & 1 and node.ready(HOST, component)
+
+    def _has_head(self, node: Node, lacking: list[Component]) -> bool:
+        if FULL not in lacking:  # of any other component the head is FULL of the same page
+            return bool((node.persisted | node.persisting) >> FULL & 1)
+        parent = node.parent
+        assert parent is not None
+        return parent.parent is None or bool((parent.persisted | parent.persisting) >> FULL & 1)
+
+    def _pages(self) -> int:
+        return sum(persist.pages for persist in self.queue)
+
+    def _pages_of(self, persist: Persist) -> list[Page]:
+        """In the order of the sources; what is read is what lies in the slots now."""
+        pages: list[Page] = []
+        for node, component, slots in persist.sources:
+            store: Store = self._residency.pools[HOST, component].store
+            prints = self._residency.tree.prints(node)
+            parent = node.parent
+            assert parent is not None
+            above = self._residency.tree.prints(parent)
+            heads = [*above[-1:], *prints] if above else [0, *prints]
+            for print_, head, content in zip(prints, heads, store.read(slots), strict=False):
+                key, payload = self._name_of(component, print_), pack(component, content)
+                if component is not FULL:
+                    pages.append(Page(key, self._name_of(FULL, print_), payload))
+                else:
+                    pages.append(Page(key, self._name_of(FULL, head) if head else ROOT, payload))
+        return pages

@@ -1,0 +1,240 @@
+"""Prefetches: storage to host, for a request that waits.
+
+    ask what is there -> reserve host slots -> fetch batch by batch -> graft
+
+Invariant: from the first question to the graft the anchor is locked on the host (and, where the
+policy keeps no closure, on the device), so it cannot lose what the graft hangs below.
+"""
+
+from cache.components import Rule
+from cache.config import DEVICE, FULL, HOST, Component, PrefetchPolicy, StorageConfig, Tier
+from cache.eviction import HostEvictor
+from cache.grafting import Grafting
+from cache.keys import Key
+from cache.locks import NOT_HELD, LockTable
+from cache.observer import Observer
+from cache.packing import unpack
+from cache.persist import NameOf
+from cache.pools import Owner
+from cache.residency import Residency
+from cache.storage.contract import Status, Storage
+from cache.storage_moves import Outcome, Prefetch, PrefetchState, Wanted
+from cache.tree import Node, RadixTree
+
+
+class Prefetches:
+    def __init__(
+        self,
+        config: StorageConfig,
+        residency: Residency,
+        tree: RadixTree,
+        locks: LockTable,
+        hosts: HostEvictor,
+        backend: Storage,
+        name_of: NameOf,
+        grafting: Grafting,
+        tiers: tuple[Tier, ...],
+        observer: Observer,
+    ) -> None:
+        self._config = config
+        self._residency = residency
+        self._rules: tuple[Rule, ...] = residency.rules
+        self._tree = tree
+        self._locks = locks
+        self._hosts = hosts
+        self._backend = backend
+        self._name_of = name_of
+        self._grafting = grafting
+        self._tiers = tiers
+        self._observer = observer
+        self._page_size = tree.page_size
+        self._numbers = 0
+        self.live: dict[int, Prefetch] = {}
+
+    # -- the request's side ----------------------------------------------------------------------
+
+    def ask(self, key: Key, holder: str) -> Prefetch:
+        """Begin to bring what storage has of `key` and the tree has not. Over at once, and nothing
+        held, if that is too little or has nothing to hang below."""
+        limit = max(0, key.tokens - 1) // self._page_size * self._page_size
+        path = self._tree.walk(key, limit)
+        anchor = path[-1] if path else self._tree.root
+        self._numbers += 1
+        reach = [NOT_HELD] * len(self._rules)
+        reach[FULL] = 0
+        for component in self._residency.components[1:]:
+            least = min(limit, anchor.end + self._page_size)
+            reach[component] = min(anchor.end, self._rules[component].needed_from(least))
+        lock = self._locks.acquire(anchor, reach, self._tiers, "prefetch")
+        prefetch = Prefetch(self._numbers, key, anchor, limit, lock, holder)
+        self.live[prefetch.number] = prefetch
+        if limit - anchor.end < max(1, self._config.prefetch_threshold):
+            self._end(prefetch, Outcome.TOO_SHORT)
+        elif not self._has_host_copy(anchor):
+            self._end(prefetch, Outcome.NO_ANCHOR)
+        else:
+            self._observer.prefetch_asked(prefetch)
+        return prefetch
+
+    def may_go_on(self, prefetch: Prefetch, waited_s: float) -> bool:
+        """Whether the request may be admitted, by the policy; `conclude` then."""
+        match self._config.prefetch_policy:
+            case PrefetchPolicy.BEST_EFFORT:
+                return True
+            case PrefetchPolicy.WAIT_COMPLETE:
+                return prefetch.over
+            case PrefetchPolicy.TIMEOUT:
+                return prefetch.over or waited_s >= self.timeout_s(prefetch)
+
+    def timeout_s(self, prefetch: Prefetch) -> float:
+        """How long `timeout` waits: the longer, the more there is to come."""
+        config, tokens = self._config, prefetch.limit - prefetch.start
+        return (
+            config.prefetch_timeout_base_s + config.prefetch_timeout_per_ki_token_s * tokens / 1024
+        )
+
+    def conclude(self, prefetch: Prefetch) -> None:
+        """Ask for no more. What has landed is in the tree afterwards; a batch under way keeps its
+        slots until its reply."""
+        if prefetch.over or prefetch.stopped:
+            return
+        if prefetch.phase is PrefetchState.ENDED:
+            self.acknowledge(prefetch)
+        else:
+            self._grafting.graft(prefetch)
+            self._stop(prefetch, Outcome.PARTIAL)
+
+    def cancel(self, prefetch: Prefetch) -> None:
+        """The request has left: nothing of it is kept but the slots of a batch under way."""
+        if not prefetch.over and not prefetch.stopped:
+            self._stop(prefetch, Outcome.CANCELLED)
+
+    # -- storage's side --------------------------------------------------------------------------
+
+    def run(self, prefetch: Prefetch) -> None:
+        """A reply of storage comes in."""
+        assert prefetch.outstanding, prefetch
+        if prefetch.phase is PrefetchState.ASKED:
+            presence = self._backend.has([self._name(prefetch, w) for w in self._all(prefetch)])
+            prefetch.there, prefetch.status = presence
+            prefetch.phase = PrefetchState.ANSWERED
+            return
+        batch = prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
+        fetched = self._backend.get([self._name(prefetch, wanted) for wanted in batch])
+        for (component, page), payload in zip(batch, fetched.payloads, strict=False):
+            slot, print_ = prefetch.held[component][page], unpack(component, payload)
+            pool = self._residency.pools[HOST, component]
+            self._observer.landing(prefetch, pool, slot, print_)
+            pool.store.write([slot], [print_])
+        prefetch.status = fetched.status
+        if prefetch.stopped:
+            prefetch.phase = PrefetchState.ENDED
+            return
+        prefetch.arrived += len(fetched.payloads)
+        self._ask_on(prefetch)
+
+    def acknowledge(self, prefetch: Prefetch) -> None:
+        """The scheduler takes note: slots are reserved for what is there, or what has come is
+        grafted."""
+        assert not prefetch.outstanding
+        assert not prefetch.over
+        if prefetch.stopped:
+            self._give_back(prefetch, 0, len(prefetch.wanted))
+            self._end(prefetch, prefetch.outcome)
+        elif prefetch.phase is PrefetchState.ANSWERED:
+            self._reserve(prefetch)
+        else:
+            self._grafting.graft(prefetch)
+            whole = prefetch.arrived == len(prefetch.wanted)
+            self._give_back(prefetch, 0, len(prefetch.wanted))
+            self._end(prefetch, Outcome.COMPLETE if whole else Outcome.PARTIAL)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _reserve(self, prefetch: Prefetch) -> None:
+        """Host slots for the longest prefix that will be loadable, all components or none."""
+        end = self._loadable_end(prefetch)
+        if end - prefetch.start < max(1, self._config.prefetch_threshold):
+            self._end(prefetch, Outcome.NOTHING if end == prefetch.start else Outcome.TOO_SHORT)
+            return
+        first, stop = prefetch.start // self._page_size, end // self._page_size
+        begins = {
+            c: max(first, self._rules[c].needed_from(end) // self._page_size)
+            for c in self._residency.components
+        }
+        if not self._hosts.make_room([stop - begins[c] for c in self._residency.components]):
+            self._end(prefetch, Outcome.NO_ROOM)
+            return
+        for component, begin in begins.items():
+            pool = self._residency.pools[HOST, component]
+            slots = pool.allocate(stop - begin, Owner.COPY)
+            prefetch.held[component] = dict(zip(range(begin, stop), slots, strict=True))
+        prefetch.first, prefetch.end = begins, end
+        prefetch.wanted = [
+            Wanted(component, page)
+            for page in range(first, stop)
+            for component, begin in begins.items()
+            if page >= begin
+        ]
+        self._observer.prefetch_reserved(prefetch)
+        self._ask_on(prefetch)
+
+    def _ask_on(self, prefetch: Prefetch) -> None:
+        """The next batch, unless the last one fell short or was the last."""
+        left = len(prefetch.wanted) - prefetch.arrived
+        go_on = left > 0 and prefetch.status is Status.OK
+        prefetch.asked = min(left, self._config.batch_pages) if go_on else 0
+        prefetch.phase = PrefetchState.FETCHING if go_on else PrefetchState.ENDED
+
+    def _stop(self, prefetch: Prefetch, outcome: Outcome) -> None:
+        prefetch.stopped, prefetch.outcome = True, outcome
+        under_way = prefetch.arrived + prefetch.asked
+        self._give_back(prefetch, 0, prefetch.arrived)
+        self._give_back(prefetch, under_way, len(prefetch.wanted))
+        self._locks.release(prefetch.lock)
+        if not prefetch.outstanding:
+            self._end(prefetch, outcome)
+
+    def _give_back(self, prefetch: Prefetch, first: int, stop: int) -> None:
+        for component, slots in prefetch.give_up(first, stop).items():
+            self._residency.pools[HOST, component].release(slots, Owner.COPY)
+
+    def _end(self, prefetch: Prefetch, outcome: Outcome) -> None:
+        prefetch.phase, prefetch.outcome = PrefetchState.OVER, outcome
+        if prefetch.lock.live:
+            self._locks.release(prefetch.lock)
+        del self.live[prefetch.number]
+        self._observer.prefetch_ended(prefetch)
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    def _has_host_copy(self, anchor: Node) -> bool:
+        if anchor.parent is None or anchor.ready(HOST, FULL):
+            return True
+        return len(self._tiers) > 1 and anchor.ready(DEVICE, FULL)
+
+    def _all(self, prefetch: Prefetch) -> list[Wanted]:
+        pages = range(prefetch.start // self._page_size, prefetch.limit // self._page_size)
+        return [Wanted(c, page) for c in self._residency.components for page in pages]
+
+    def _name(self, prefetch: Prefetch, wanted: Wanted) -> bytes:
+        prints = prefetch.key.prints(prefetch.limit // self._page_size)
+        return self._name_of(wanted.component, prints[wanted.page])
+
+    def _loadable_end(self, prefetch: Prefetch) -> int:
+        """How far (tokens) the prefix is loadable with the tree and storage together."""
+        walks = [rule.walk() for rule in self._rules]
+        for node in reversed(list(prefetch.anchor.ancestors())):
+            for component, walk in enumerate(walks):
+                here = node.ready(DEVICE, Component(component))
+                walk.step(here or node.ready(HOST, Component(component)), node.start, node.end)
+        end, pages = prefetch.start, (prefetch.limit - prefetch.start) // self._page_size
+        for page in range(pages if prefetch.status is Status.OK else 0):
+            start = prefetch.start + page * self._page_size
+            valid = True
+            for component, walk in enumerate(walks):
+                there = prefetch.there[component * pages + page]
+                valid &= walk.step(there, start, start + self._page_size)
+            if valid:
+                end = start + self._page_size
+        return end

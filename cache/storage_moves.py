@@ -1,0 +1,178 @@
+"""What is under way between host and storage: persists (down) and prefetches (up).
+
+Both have two phases, as copies have: issued, run when storage replies, acknowledged by the
+scheduler. Invariant: from issue to acknowledgement a persist's source slots are neither freed nor
+rewritten; a prefetch's target slots are nobody else's until they are grafted or given back, which a
+batch that has been asked for never is before its reply.
+"""
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from cache.config import Component, Tier
+from cache.keys import Key
+from cache.storage.contract import Status
+from cache.transfers import Copy, CopyState
+
+if TYPE_CHECKING:
+    from cache.locks import Lock
+    from cache.tree import Node
+
+
+class Outcome(Enum):
+    """What became of a prefetch."""
+
+    PENDING = "under way"
+    TOO_SHORT = "below the prefetch threshold"
+    NO_ANCHOR = "the node to hang it below has no host copy"
+    NOTHING = "storage has no more of it"
+    NO_ROOM = "no host slots"
+    COMPLETE = "all of it came"
+    PARTIAL = "some of it came, or none"
+    CANCELLED = "the request left"
+
+
+class PrefetchState(Enum):
+    ASKED = "asked what is there"  # a reply is outstanding
+    ANSWERED = "knows what is there"
+    FETCHING = "a batch is on its way"  # a reply is outstanding
+    ENDED = "the last batch has come"
+    OVER = "over"
+
+
+class Source(NamedTuple):
+    """The pages of one node's component, as they lie on the host."""
+
+    node: "Node"
+    component: Component
+    slots: list[int]
+
+
+class Persist:
+    """Pages of one node (of both halves, once it was split) on their way to storage.
+
+    `stored` tells how many pages, in the order of `sources`, are in storage; `status` why no
+    more."""
+
+    kind = "persist"
+
+    def __init__(self, number: int, sources: list[Source], lock: "Lock") -> None:
+        self.number = number
+        self.sources = sources
+        self.lock = lock
+        self.state = CopyState.QUEUED
+        self.stored = 0
+        self.status = Status.OK
+
+    @property
+    def outstanding(self) -> bool:
+        return self.state is CopyState.QUEUED
+
+    @property
+    def in_flight(self) -> bool:
+        return self.state not in (CopyState.DONE, CopyState.FAILED)
+
+    @property
+    def pages(self) -> int:
+        return sum(len(source.slots) for source in self.sources)
+
+    def follow_split(self, upper: "Node", lower: "Node", pages: int) -> None:
+        """A node of this persist was cut: so is each of its sources, in place."""
+        sources: list[Source] = []
+        for source in self.sources:
+            if source.node is not lower:
+                sources.append(source)
+                continue
+            _, component, slots = source
+            sources.append(Source(upper, component, slots[:pages]))
+            sources.append(Source(lower, component, slots[pages:]))
+        self.sources = sources
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.number} ({self.state.value})"
+
+
+class Wanted(NamedTuple):
+    """One page of the key to fetch."""
+
+    component: Component
+    page: int
+
+
+class Prefetch(Copy):
+    """Pages of `key` on their way from storage to the host, below `anchor`.
+
+    `limit` is how far the request could use them, `end` how far they go (both tokens). They come
+    in the order of `wanted`; `arrived` of them have landed, `asked` more are on their way. For
+    whoever counts slots it is a copy to the host; its pages have no nodes before they are
+    grafted."""
+
+    def __init__(
+        self, number: int, key: Key, anchor: "Node", limit: int, lock: "Lock", holder: str
+    ) -> None:
+        super().__init__(number, Tier.HOST, [], lock)
+        self.key = key
+        self.anchor = anchor
+        self.holder = holder
+        self.start = anchor.end
+        self.limit = limit
+        self.end = anchor.end
+        self.phase = PrefetchState.ASKED
+        self.outcome = Outcome.PENDING
+        self.status = Status.OK
+        self.there: tuple[bool, ...] = ()
+        self.held: dict[Component, dict[int, int]] = {}  # page to host slot, while it is ours
+        self.first: dict[Component, int] = {}  # page from which each component is fetched
+        self.wanted: list[Wanted] = []
+        self.arrived = 0
+        self.asked = 0
+        self.stopped = False
+        self.grafted_end = anchor.end  # tokens of the key that it brought to the host
+
+    @property
+    def kind(self) -> str:
+        return "prefetch"
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a reply of storage is to come."""
+        return self.phase in (PrefetchState.ASKED, PrefetchState.FETCHING)
+
+    @property
+    def over(self) -> bool:
+        return self.phase is PrefetchState.OVER
+
+    @property
+    def in_flight(self) -> bool:
+        return not self.over
+
+    def landed(self, component: Component) -> int:
+        """The page up to which a component has landed."""
+        upto = self.first.get(component, 0)
+        for wanted in self.wanted[: self.arrived]:
+            if wanted.component is component:
+                upto = wanted.page + 1
+        return upto
+
+    def take(self, component: Component, first: int, stop: int) -> list[int]:
+        """Its slots for pages [first, stop), if all of them are still its own and have landed: from
+        now on they are the caller's to account for. Else none."""
+        held = self.held.get(component, {})
+        if stop > self.landed(component) or any(p not in held for p in range(first, stop)):
+            return []
+        return [held.pop(page) for page in range(first, stop)]
+
+    def give_up(self, first: int, stop: int) -> dict[Component, list[int]]:
+        """Its slots for `wanted[first:stop]`, as far as they are still its own."""
+        slots: dict[Component, list[int]] = {}
+        for component, page in self.wanted[first:stop]:
+            slot = self.held[component].pop(page, None)
+            if slot is not None:
+                slots.setdefault(component, []).append(slot)
+        return slots
+
+    def __repr__(self) -> str:
+        return f"prefetch {self.number} of {self.holder} ({self.phase.value})"
+
+
+Move = Persist | Prefetch

@@ -1,0 +1,125 @@
+"""The storage tier (L3) of a cache: what its scheduler and its streams call.
+
+    prefetch -> may_go_on ... -> conclude | cancel        for a request that waits
+    next moves: run(move) ... acknowledge(move)           whenever storage replies
+
+Persists are issued by the cache itself, when a backup lands or a prefix is used.
+"""
+
+from collections.abc import Callable, Iterable
+
+from cache.config import CacheConfig, Component, StorageConfig, Tier, WritePolicy
+from cache.eviction import HostEvictor
+from cache.grafting import Grafting
+from cache.keys import Key
+from cache.locks import LockTable
+from cache.observer import Observer
+from cache.persist import Persists
+from cache.prefetch import Prefetches
+from cache.residency import Residency
+from cache.storage.contract import Storage
+from cache.storage.naming import page_key
+from cache.storage_moves import Move, Persist, Prefetch
+from cache.tree import Node, RadixTree
+
+
+class StorageTier:
+    """`identity` names whose pages these are (`cache.storage.naming`)."""
+
+    def __init__(
+        self,
+        config: CacheConfig,
+        backend: Storage,
+        identity: bytes,
+        residency: Residency,
+        tree: RadixTree,
+        locks: LockTable,
+        hosts: HostEvictor,
+        tick: Callable[[], int],
+        observer: Observer,
+    ) -> None:
+        assert config.storage is not None
+        self.config: StorageConfig = config.storage
+        self.backend = backend
+        self._observer = observer
+        self._identity = identity
+        closed = config.write_policy is not WritePolicy.WRITE_BACK
+        # Where the host may have a child without its parent, the parent on the device keeps it.
+        tiers = (Tier.HOST,) if closed else tuple(Tier)
+        self.persists = Persists(residency, locks, backend, self.name_of, tiers, observer)
+        self.grafting = Grafting(residency, tree, tick, observer, closed=closed)
+        self.prefetches = Prefetches(
+            config.storage,
+            residency,
+            tree,
+            locks,
+            hosts,
+            backend,
+            self.name_of,
+            self.grafting,
+            tiers,
+            observer,
+        )
+
+    def __len__(self) -> int:
+        """Moves in flight."""
+        return len(self.persists.queue) + len(self.prefetches.live)
+
+    def prefetch(self, key: Key, holder: str) -> Prefetch:
+        """Begin to bring to the host what storage has of `key` beyond the tree. Look at `over`: it
+        may be so at once. Nothing waits for it but whom `may_go_on` tells to."""
+        prefetch = self.prefetches.ask(key, holder)
+        self._observer.stepped(prefetch)
+        return prefetch
+
+    def may_go_on(self, prefetch: Prefetch, waited_s: float) -> bool:
+        """Whether the policy lets the request be admitted after `waited_s` seconds."""
+        return self.prefetches.may_go_on(prefetch, waited_s)
+
+    def conclude(self, prefetch: Prefetch) -> None:
+        """The request is about to be admitted: what has come is in the tree, no more is asked."""
+        self.prefetches.conclude(prefetch)
+        self._observer.stepped(prefetch)
+
+    def cancel(self, prefetch: Prefetch) -> None:
+        """The request has left; its prefetch holds nothing but what storage is writing into."""
+        self.prefetches.cancel(prefetch)
+        self._observer.stepped(prefetch)
+
+    def outstanding(self) -> list[Move]:
+        """Moves whose reply is to come: the oldest persist, then every prefetch, oldest first.
+        Prefetches may be answered in any order."""
+        persist = next((p for p in self.persists.queue if p.outstanding), None)
+        moves: list[Move] = [] if persist is None else [persist]
+        return moves + [p for p in self.prefetches.live.values() if p.outstanding]
+
+    def replied(self) -> list[Move]:
+        """Moves to be acknowledged now."""
+        queue = self.persists.queue
+        moves: list[Move] = [queue[0]] if queue and not queue[0].outstanding else []
+        return moves + [p for p in self.prefetches.live.values() if not p.outstanding]
+
+    def run(self, move: Move) -> None:
+        """Storage is asked, and replies."""
+        if isinstance(move, Persist):
+            self.persists.run(move)
+        else:
+            self.prefetches.run(move)
+
+    def acknowledge(self, move: Move) -> None:
+        if isinstance(move, Persist):
+            self.persists.acknowledge(move)
+        else:
+            self.prefetches.acknowledge(move)
+        self._observer.stepped(move)
+
+    def consider(self, nodes: Iterable[Node]) -> None:
+        """These nodes (top down) have been used, or have come to the host."""
+        self.persists.consider(nodes)
+
+    def follow_split(self, upper: Node, lower: Node, pages: int) -> None:
+        self.persists.follow_split(upper, lower, pages)
+
+    def name_of(self, component: Component, print_: int) -> bytes:
+        """Under which name storage has one page of a component."""
+        return page_key(self._identity, component.name.lower(), print_)
