@@ -17,6 +17,7 @@ ENTRY_POINTS = {
     "harness.bench",
     "harness.bench.__main__",
     "harness.faults.corpus",
+    "harness.faults.mutation",
     "harness.targets.sglang.__main__",
 }
 REPEATABLE = ("cache/", "harness/explore/")

@@ -98,7 +98,7 @@ def hunt_one(
 ) -> Hunted:
     """One campaign, until something is found or the budget is spent."""
     runner = _Probe(name, without)
-    campaign = Campaign(runner=runner, scenarios=_BothGrains(), strategy=_strategy(), seed=seed)
+    campaign = Campaign(runner=runner, scenarios=BothGrains(), strategy=_strategy(), seed=seed)
     started = time.monotonic()
     report = campaign.run(
         elapsed=lambda: time.monotonic() - started,
@@ -134,7 +134,9 @@ class _Probe:
         return outcome
 
 
-class _BothGrains:
+class BothGrains:
+    """Small worlds of either grain in turn."""
+
     def __init__(self) -> None:
         self._drawn = 0
 

