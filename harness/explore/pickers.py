@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from harness.explore.kernel import PAUSED, READY, Kernel, Stop, Task
-from harness.explore.tape import StrictReplay, Tape
+from harness.explore.tape import PointReplay, StrictReplay, Tape
 
 STANDSTILL = 1_000_000  # steps at one instant of the virtual clock in which no task ends
 _by_number = attrgetter("number")
@@ -107,7 +107,7 @@ class Search:
         self.strategy = strategy
         self.tape = tape if tape is not None else Tape()
         self._others: list[Task] = []
-        if isinstance(strategy, StrictReplay):
+        if isinstance(strategy, StrictReplay | PointReplay):
             strategy.watch(self.tape)
 
     def draw(self, label: str, bound: int) -> int:

@@ -1,7 +1,8 @@
 """Shrinking: from a run that failed to the shortest story of the same failure.
 
 Passes, cheapest first: simpler scenarios, tasks that need not act, draws back to 0, an earlier
-end, runs of segments that need not be chosen, neighbours that can change places.
+end, runs of segments that need not be chosen, neighbours that can change places; and when none of
+them helps, a few orders that have nothing to do with the tape.
 
 Invariant: what is accepted failed when it was run, with a verdict of the same class, and is
 smaller; its tape is the one recorded in that run.
@@ -12,27 +13,47 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from harness.explore.estimate import Estimate
 from harness.explore.outcome import Outcome, Runner, Scenario
+from harness.explore.pickers import Chooser
+from harness.explore.prng import derive
+from harness.explore.strategies import Sticky, Uniform
 from harness.explore.swarm import size_of
-from harness.explore.tape import Choice, Divergence, LenientReplay, StrictReplay, Tape
+from harness.explore.tape import (
+    Choice,
+    Divergence,
+    LenientReplay,
+    PointReplay,
+    StrictReplay,
+    Tape,
+)
 
 REPLAYS = 2_000
 CHECKS = 10
 PASS_REPLAYS = 200
+FRESH = 48  # orders drawn anew where nothing else helps
 
 Run = tuple[str, int]  # a task, and how many segments it runs in a row
 
 
 class Measure(NamedTuple):
-    """What shrinking lowers, the first first."""
+    """How long a story is. Of two, the one with fewer tasks, switches and steps together is the
+    shorter one; where those agree, the smaller tuple."""
 
     tasks: int
     switches: int
     steps: int
     faults: int
     size: float
+
+    def shorter_than(self, other: "Measure") -> bool:
+        return (self._length, *self) < (other._length, *other)
+
+    @property
+    def _length(self) -> int:
+        return self.tasks + self.switches + self.steps
 
     def __str__(self) -> str:
         return f"{self.tasks} tasks, {self.steps} steps, {self.switches} switches"
@@ -175,7 +196,7 @@ class _Shrinking:
             self._chunks()
             self._shorten()
             self._swaps()
-            if self.measure == start:
+            if self.measure == start and not self._other_orders():
                 return
 
     def _spent(self) -> bool:
@@ -183,19 +204,20 @@ class _Shrinking:
 
     def _attempt(self, scenario: Scenario, order: list[str], draws: list[Choice]) -> bool:
         """Run a candidate and take it if it is the same failure in less."""
-        if self._spent():
-            return False
-        text = json.dumps([scenario, order, draws])
-        key = blake2b(text.encode(), digest_size=16).digest()
-        if key in self._tried:
+        return self._try(scenario, LenientReplay(Tape(order, draws)), [scenario, order, draws])
+
+    def _try(self, scenario: Scenario, chooser: Chooser, candidate: list[Any]) -> bool:
+        """``candidate`` is what the run depends on: none is run twice."""
+        key = blake2b(json.dumps(candidate).encode(), digest_size=16).digest()
+        if self._spent() or key in self._tried:
             return False
         self._tried.add(key)
         self.replays += 1
-        outcome = self._runner.run(scenario, LenientReplay(Tape(order, draws)))
+        outcome = self._runner.run(scenario, chooser)
         if outcome.verdict is None or outcome.verdict.kind != self._kind:
             return False
         found = measure(scenario, outcome)
-        if found >= self.measure:
+        if not found.shorter_than(self.measure):
             return False
         self.scenario, self.outcome, self.measure = scenario, outcome, found
         return True
@@ -207,17 +229,19 @@ class _Shrinking:
         return [(name, len(list(run))) for name, run in groupby(self.outcome.tape.order)]
 
     def _scenarios(self) -> None:
-        """Simpler scenarios under the same tape, or, if that fails, in their natural order."""
-        helped = True
-        while helped:
-            helped = False
-            for candidate in self._smaller(self.scenario):
+        """Simpler scenarios under the same tape, or, if that fails, in their natural order; from
+        the first to the last until none helps."""
+        start = None
+        while start != self.measure and not self._spent():
+            start, at = self.measure, 0
+            while (
+                simpler := next(islice(self._smaller(self.scenario), at, None), None)
+            ) is not None:
                 tape = self.outcome.tape
-                if self._attempt(candidate, tape.order, tape.draws) or self._attempt(
-                    candidate, [], []
-                ):
-                    helped = True
-                    break
+                aligned = [simpler, tape.order, tape.draws, "by point"]
+                helps = self._try(simpler, PointReplay(tape), aligned)
+                if not helps and not self._attempt(simpler, [], []):
+                    at += 1
 
     def _tasks(self) -> None:
         """Each task in turn is not mentioned; it may then not act before the failure."""
@@ -275,6 +299,16 @@ class _Shrinking:
             else:
                 at += 1
         self._single_steps()
+
+    def _other_orders(self) -> bool:
+        """The same scenario in orders of its own, most of them with few switches."""
+        walks = (Sticky(0.9), Sticky(0.7), Uniform())
+        for number in range(FRESH):
+            walk = walks[number % len(walks)]
+            walk.begin(derive(self.replays, number), Estimate())
+            if self._try(self.scenario, walk, [self.scenario, self.replays, number]):
+                return True
+        return False
 
     def _single_steps(self) -> None:
         """One segment moves to the run of its task before or after."""

@@ -6,7 +6,7 @@ was dropped or a knob lowered, where an index would not. Draws are kept with lab
 Invariant: replaying a tape strictly on the same scenario gives the same digest, or raises.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
@@ -191,6 +191,54 @@ class LenientReplay:
         values = self._draws[label]
         value = values.popleft() if values else 0
         return value if value < bound else 0
+
+
+class PointReplay:
+    """Follows a tape into a world whose tasks take other steps than those on it, such as one of a
+    coarser grain: skips every mention of a step that its task has not come to, or has behind it.
+
+    Needs the points of a recorded tape, and ``watch``, as ``StrictReplay`` does.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        assert len(tape.points) == len(tape.order), "the tape of a run, not of a file"
+        self._steps: deque[tuple[str, str, int]] = deque()
+        self._draw = LenientReplay(Tape((), tape.draws)).draw
+        self._recorded = Tape()
+        self._counted = 0
+        self._done: Counter[tuple[str, str]] = Counter()
+        seen: Counter[tuple[str, str]] = Counter()
+        for name, point in zip(tape.order, tape.points, strict=True):
+            self._steps.append((name, point.name, seen[name, point.name]))
+            seen[name, point.name] += 1
+
+    def watch(self, recorded: Tape) -> None:
+        """Look at what the search records on ``recorded``."""
+        self._recorded = recorded
+
+    def pick(self, runnable: Sequence["Standing"], current: Named | None) -> int:
+        order, points = self._recorded.order, self._recorded.points
+        for at in range(self._counted, len(order)):
+            self._done[order[at], points[at].name] += 1
+        self._counted = len(order)
+        while self._steps:
+            name, point, occurrence = self._steps.popleft()
+            if self._done[name, point] > occurrence:
+                continue
+            for at, task in enumerate(runnable):
+                if task.name == name and task.point.name == point:
+                    return at
+        return 0
+
+    def draw(self, label: str, bound: int) -> int:
+        return self._draw(label, bound)
+
+
+class Standing(Named, Protocol):
+    """A task, and the point that it stands at."""
+
+    @property
+    def point(self) -> Point: ...
 
 
 def _count(value: object) -> int:

@@ -12,6 +12,8 @@ from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
 
 GROUPS = 2
+SETUP = 5  # set-up items
+CHUNK = 3  # pages of one prefill chunk
 
 # A set-up item: serve a prompt and let its copies land, or make room on the device.
 _SETUP: dict[str, Knob] = {
@@ -26,7 +28,7 @@ _REQUEST: dict[str, Knob] = {
     "shared": Number(0, 8),  # pages of the group's prefix
     "own": Number(0, 3),  # tokens of its own behind them
     "answer": Number(1, 6),  # tokens
-    "chunk": Number(1, 3),  # pages of one prefill chunk
+    "chunk": Number(1, CHUNK),
     "priority": Number(0, 2),
     "namespace": Feature(0.1),
     "abort": Feature(0.2),
@@ -49,8 +51,9 @@ def swarm(grain: str) -> Swarm:
             "host_order": Options(tuple(str(o) for o in EvictionOrder)),
             "threshold": Options((0, 2, 0, 3)),  # pages; one that some load-backs miss
             "copies_fail": Feature(0.3),
+            "alike": Feature(0.3),  # equal prompts are answered alike
             "rooms_fail": Feature(0.1),
-            "setup": Many(_SETUP, 0, 5),
+            "setup": Many(_SETUP, 0, SETUP),
             "demote": Number(0, 9),  # FULL pages that leave the device before the requests come
             "tombstone": Number(0, 5),  # SWA pages
             "requests": Many(_REQUEST, 1, 4),
@@ -61,10 +64,36 @@ def swarm(grain: str) -> Swarm:
 
 
 def simpler(scenario: Scenario) -> Iterator[Scenario]:
-    """Scenarios that differ in one knob and are simpler there, the coarser grain first."""
+    """Scenarios that tell the same in less: the coarser grain, then a request or pressure that is
+    over before the story begins, then larger chunks, then one knob that is lower."""
     if scenario["grain"] == "fine":
         yield {**scenario, "grain": "scheduler"}
+    if len(scenario["setup"]) < SETUP:
+        yield from _set_up(scenario)
+    for at, request in enumerate(scenario["requests"]):
+        for chunk in range(CHUNK, request["chunk"], -1):
+            yield _with(scenario, "requests", at, [{**request, "chunk": chunk}])
     yield from swarm(scenario["grain"]).smaller(scenario)
+
+
+def _set_up(scenario: Scenario) -> Iterator[Scenario]:
+    """One task less, one step of the set-up more."""
+    setup = scenario["setup"]
+    step = {"id": max((item["id"] for item in setup), default=-1) + 1, **_simplest_item(_SETUP)}
+    for at, request in enumerate(scenario["requests"]):
+        if len(scenario["requests"]) > 1:
+            serve = {"serve": True, "group": request["group"], "pages": max(1, request["shared"])}
+            rest = _with(scenario, "requests", at, [])
+            yield {**rest, "setup": [*setup, {**step, **serve}]}
+    for at, pressure in enumerate(scenario["pressure"]):
+        room = {"full": pressure["full"], "swa": pressure["swa"]}
+        yield {**_with(scenario, "pressure", at, []), "setup": [*setup, {**step, **room}]}
+
+
+def _with(scenario: Scenario, name: str, at: int, items: list[dict[str, Any]]) -> Scenario:
+    """One item of a list replaced."""
+    rows = scenario[name]
+    return {**scenario, name: [*rows[:at], *items, *rows[at + 1 :]]}
 
 
 class Request(NamedTuple):

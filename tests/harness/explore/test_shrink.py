@@ -82,6 +82,19 @@ def test_symptoms_shrink_to_at_most_ten_steps_of_three_tasks() -> None:
         assert shrunk.outcome.verdict.kind == outcome.verdict.kind
 
 
+def test_orders_of_their_own_get_past_where_the_tape_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swarm = tombstone_swarm(fault=True, oracle="symptom")
+    failing = first_failures(Tombstone(), [swarm.draw(seed) for seed in range(400)])
+    lengths = {}
+    for fresh in (0, 48):
+        monkeypatch.setattr("harness.explore.shrink.FRESH", fresh)
+        shrunk = [shrink(Tombstone(), *failure, smaller=swarm.smaller) for failure in failing]
+        lengths[fresh] = sum(one.after.steps for one in shrunk)
+    assert lengths[48] < lengths[0]
+
+
 def test_shrinking_never_turns_into_another_failure() -> None:
     for scenario, outcome in first_failures(Orders(), [{"names": "abcd"}] * 40):
         shrunk = shrink(Orders(), scenario, outcome)

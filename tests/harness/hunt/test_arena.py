@@ -4,9 +4,11 @@ import pytest
 
 from harness.engine.marks import MEANINGS
 from harness.explore.campaign import Campaign, Report, default_portfolio
-from harness.explore.tape import LenientReplay, StrictReplay, Tape
+from harness.explore.estimate import Estimate
+from harness.explore.strategies import Uniform
+from harness.explore.tape import LenientReplay, PointReplay, StrictReplay, Tape
 from harness.hunt.runner import ArenaRunner
-from harness.hunt.scenario import complete, config_of, swarm
+from harness.hunt.scenario import complete, config_of, simpler, swarm
 from harness.hunt.story import tell
 
 SCHEDULES = 400
@@ -52,8 +54,42 @@ def test_every_swarm_scenario_is_valid_and_so_is_every_simpler_one() -> None:
     for seed in range(100):
         scenario = drawn.draw(seed)
         config_of(scenario)
-        for smaller in drawn.smaller(scenario):
+        for smaller in simpler(scenario):
             config_of(smaller)
+
+
+def test_what_is_over_before_a_story_begins_becomes_set_up() -> None:
+    requests = [{"group": 1, "shared": 4, "chunk": 2}, {"group": 0, "shared": 2, "chunk": 3}]
+    world = complete({"requests": requests, "pressure": [{"full": 2, "swa": 1}]})
+    served, room = (
+        [one for one in simpler(world) if one["setup"] and one["setup"][0]["serve"] is serve]
+        for serve in (True, False)
+    )
+    assert [(w["setup"][0]["group"], w["setup"][0]["pages"]) for w in served] == [(1, 4), (0, 2)]
+    assert [[r["id"] for r in w["requests"]] for w in served] == [[1], [0]]
+    assert [(w["setup"][0]["full"], w["setup"][0]["swa"], w["pressure"]) for w in room] == [
+        (2, 1, [])
+    ]
+    full = {**world, "setup": [{"id": n, **served[0]["setup"][0]} for n in range(5)]}
+    assert all(len(one["setup"]) <= 5 for one in simpler(full))
+    assert any(one["requests"][0]["chunk"] == 3 for one in simpler(world))
+
+
+def test_a_fine_order_is_told_again_in_the_coarse_grain() -> None:
+    requests = [{"shared": 3, "chunk": 1, "answer": 3}, {"shared": 3, "group": 1, "chunk": 2}]
+    world = {"device": 14, "ratio": 0.0, "requests": requests}
+    fine, coarse = (complete({**world, "grain": grain}) for grain in ("fine", "scheduler"))
+    walk = Uniform()
+    for seed in range(20):
+        walk.begin(seed, Estimate())
+        told = ArenaRunner().run(fine, walk).tape
+        again = ArenaRunner().run(coarse, PointReplay(told)).tape
+        kept = [
+            (task, point.name)
+            for task, point in zip(told.order, told.points, strict=True)
+            if not point.name.startswith("admit.")
+        ]
+        assert [(t, p.name) for t, p in zip(again.order, again.points, strict=True)] == kept
 
 
 def test_a_scenario_by_hand_gets_the_simplest_of_what_it_leaves_out() -> None:
