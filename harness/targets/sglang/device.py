@@ -11,9 +11,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 Work = Callable[[], None]
+
+
+class Copy(NamedTuple):
+    """A copy between the tiers: which slots of which component, `to_host` or back."""
+
+    component: str
+    to_host: bool
+    host: Any
+    device: Any
 
 
 class Event:
@@ -49,12 +58,19 @@ class Stream:
         self.name = ""
         self.deferred = False
         self._line: deque[tuple[str, Work | Event]] = deque()
+        self._copies: deque[Copy | None] = deque()
 
-    def issue(self, what: str, work: Work) -> None:
+    def issue(self, what: str, work: Work, copy: Copy | None = None) -> None:
         if self.deferred:
             self._line.append((what, work))
+            self._copies.append(copy)
         else:
             work()
+
+    @property
+    def copies(self) -> list[Copy]:
+        """The copies that have not run, in order."""
+        return [copy for copy in self._copies if copy is not None]
 
     def issue_event(self, event: Event) -> None:
         if self.deferred and self._line:
@@ -94,6 +110,7 @@ class Stream:
                     break
                 done = what
                 work()
+                self._copies.popleft()
             elif what == "event":
                 work.reached()
             self._line.popleft()

@@ -49,6 +49,9 @@ def make_scheduler(
     release.fresh()
     Device.current = Device.default
     pools = build_pools(release, shape)
+    pools.full.component = "full"
+    if pools.swa is not None:
+        pools.swa.component = "swa"
     scheduler = object.__new__(_scheduler_type(release.scheduler.Scheduler))
     scheduler.asked_for = set()
     _settings(scheduler, release, shape, pools)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,21 @@ def load(folder: Path, version: str) -> None:
 def upstream(name: str) -> Any:
     """A module of the release, such as `srt.mem_cache.common`."""
     return importlib.import_module(f"{ROOT}.{name}")
+
+
+def has(name: str) -> bool:
+    """Whether the release has this module."""
+    try:
+        return find_spec(f"{ROOT}.{name}") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def modules() -> list[ModuleType]:
+    """The release's own modules that have been imported, by name."""
+    names = sorted(name for name in sys.modules if name.startswith(f"{ROOT}."))
+    found = [sys.modules[name] for name in names]
+    return [module for module in found if not isinstance(module, _Module)]
 
 
 def stood_in() -> list[str]:

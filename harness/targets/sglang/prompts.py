@@ -19,7 +19,8 @@ class Prompt:
     tail: int
     own: int
     answer: int
-    after: str | None
+    after: str | None  # whose conversation it goes on with
+    waits_for: str | None  # whose answer its client waits for before it sends
     abort: bool
 
     @property
@@ -47,7 +48,7 @@ def prompts_of(scenario: Scenario) -> list[Prompt]:
     known = [row["id"] for row in rows]
     prompts = []
     for row in rows:
-        turn = row["turn"] and row["id"] > 0 and row["id"] - 1 in known
+        before = f"r{row['id'] - 1}" if row["id"] - 1 in known else None
         prompts.append(
             Prompt(
                 id=row["id"],
@@ -56,7 +57,8 @@ def prompts_of(scenario: Scenario) -> list[Prompt]:
                 tail=row["tail"],
                 own=1 + row["own"] + row["pages"] * page,
                 answer=row["answer"],
-                after=f"r{row['id'] - 1}" if turn else None,
+                after=before if row["turn"] else None,
+                waits_for=before if row["turn"] or row["waits"] else None,
                 abort=row["abort"],
             )
         )

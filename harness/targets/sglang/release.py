@@ -6,12 +6,13 @@ Each replacement below says what it stands for.
 
 import os
 from dataclasses import MISSING, fields
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from harness.targets.sglang.device import Device, device_module
-from harness.targets.sglang.loader import load, upstream
+from harness.targets.sglang.device import Copy, Device, device_module
+from harness.targets.sglang.loader import has, load, modules, upstream
 
 VOCABULARY = 1 << 31
 
@@ -20,6 +21,16 @@ ENVIRONMENT = {
     "SGLANG_ENABLE_UNIFIED_RADIX_TREE": "1",
     "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
 }
+
+
+# Modules that the release itself imports late, where it has them.
+EXTRA_MODULES = (
+    "srt.mem_cache.unified_radix_cache",
+    "srt.mem_cache.hybrid_cache.hybrid_cache_controller",
+    "srt.mem_cache.hybrid_cache.hybrid_pool_assembler",
+    "srt.mem_cache.swa_memory_pool",
+)
+OPTIONAL = ("enable_kvcache_transpose",)  # told only to those that name it
 
 
 class Release:
@@ -42,23 +53,48 @@ class Release:
         load(folder, version)
         logging.disable(logging.CRITICAL)
         self.version = version
+        self._found: dict[str, Any] = {}
         self.scheduler: Any = upstream("srt.managers.scheduler")
-        self.batches: Any = upstream("srt.managers.schedule_batch")
-        self.device_pools: Any = upstream("srt.mem_cache.memory_pool")
-        self.swa_pools: Any = upstream("srt.mem_cache.swa_memory_pool")
-        self.allocators: Any = upstream("srt.mem_cache.allocator")
-        self.host_pools: Any = upstream("srt.mem_cache.memory_pool_host")
-        self.components: Any = upstream("srt.mem_cache.unified_cache_components.tree_component")
-        self.tree: Any = upstream("srt.mem_cache.unified_radix_cache")
-        self._replace_streams()
-        self._replace_kernels()
-        self._replace_copies()
-        self._replace_sampling()
-        self._replace_printing()
+        for name in EXTRA_MODULES:
+            if has(name):
+                upstream(name)
+        self._replace()
+
+    def find(self, name: str) -> Any:
+        """A class or function of the release by its name, wherever this release keeps it."""
+        if name not in self._found:
+            for module in modules():
+                value = vars(module).get(name)
+                if getattr(value, "__module__", None) == module.__name__:
+                    self._found[name] = value
+                    break
+            else:
+                raise AssertionError(f"sglang {self.version} has no {name}")
+        return self._found[name]
+
+    def make(self, name: str, **told: Any) -> Any:
+        """An object of the release's class; told only what this release's constructor knows."""
+        kind = self.find(name)
+        known = signature(kind.__init__).parameters
+        takes_more = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        return kind(
+            **{
+                key: value
+                for key, value in told.items()
+                if key in known or (takes_more and key not in OPTIONAL)
+            }
+        )
+
+    def _set(self, name: str, value: Any) -> None:
+        """Put `value` in place of a name in every module that has it."""
+        homes = [module for module in modules() if name in vars(module)]
+        assert homes, f"sglang {self.version} has no {name}"
+        for module in homes:
+            setattr(module, name, value)
 
     def server_args(self, **told: Any) -> Any:
         """The release's own defaults for a launch, and what is told."""
-        args_type = upstream("srt.server_args").ServerArgs
+        args_type = self.find("ServerArgs")
         args = object.__new__(args_type)
         for item in fields(args_type):
             value = item.default
@@ -72,62 +108,50 @@ class Release:
 
     def fresh(self) -> None:
         """Number nodes, moments and boundaries from the start, as a new process would."""
-        self.tree.UnifiedTreeNode.counter = 0
-        self.components._COMPONENT_UUID_COUNTER = 1
+        self.find("UnifiedTreeNode").counter = 0
+        self.find("next_component_uuid").__globals__["_COMPONENT_UUID_COUNTER"] = 1
 
     def request_of(self, rid: str, tokens: list[int], answer: int) -> Any:
         """A request as `Scheduler.handle_generate_request` makes it; it answers to the end."""
-        params = upstream("srt.sampling.sampling_params").SamplingParams(
+        params = self.find("SamplingParams")(
             max_new_tokens=answer, temperature=0.0, ignore_eos=True
         )
         params.normalize(None)
-        return self.batches.Req(rid, "", tokens, params, vocab_size=VOCABULARY)
+        return self.find("Req")(rid, "", tokens, params, vocab_size=VOCABULARY)
 
     def abort_of(self, rid: str) -> Any:
         """What the client's going away sends to the scheduler."""
-        return upstream("srt.managers.io_struct").AbortReq(rid=rid)
+        return self.find("AbortReq")(rid=rid)
 
     def result_of(self, tokens: list[int], done: Any) -> Any:
         """What a forward pass hands back: the next token of every request."""
         import torch
 
-        kind = upstream("srt.managers.utils").GenerationBatchResult
+        kind = self.find("GenerationBatchResult")
         return kind(next_token_ids=torch.tensor(tokens), copy_done=done)
 
-    def _replace_streams(self) -> None:
-        """Events and streams, of the copy controllers."""
-        for name in ("srt.managers.cache_controller", "srt.mem_cache.hybrid_cache"):
-            module = upstream(name)
-            if hasattr(module, "device_module"):
-                module.device_module = device_module()
-        upstream(
-            "srt.mem_cache.hybrid_cache.hybrid_cache_controller"
-        ).device_module = device_module()
+    def _replace(self) -> None:
+        """All that needs a GPU, and printing."""
+        self._set("device_module", device_module())  # events and streams of copies
+        self._set("alloc_extend_kernel", _Kernel(_alloc_extend))  # page by page, as Triton does
+        self._set("alloc_decode_kernel", _Kernel(_alloc_decode))
+        self._set("SamplingBatchInfo", _Sampling)  # the world knows which token comes next
+        self._set("HICACHE_HOST_MEMORY_RESERVE_BYTES", 0)  # these pools are tiny
+        pinned = next(vars(m)["ALLOC_MEMORY_FUNCS"] for m in modules() if _has_pinned(m))
+        pinned.clear()
+        pinned.default_factory = lambda: _plain_memory  # no pinned host memory
+        for pool, back_up, load_layer in (
+            ("MHATokenToKVPoolHost", _back_up, _load_layer),
+            ("MambaPoolHost", _back_up_states, _load_states),
+        ):  # copy kernels: the fingerprints move when the stream runs
+            kind = self.find(pool)
+            kind.backup_from_device_all_layer = back_up
+            kind.load_to_device_per_layer = load_layer
+        self.find("UnifiedRadixCache").pretty_print = lambda cache: None  # the story tells it
 
-    def _replace_kernels(self) -> None:
-        """The two Triton kernels of the paged allocator, page by page as they do it."""
-        allocator = upstream("srt.mem_cache.allocator")
-        allocator.alloc_extend_kernel = _Kernel(_alloc_extend)
-        allocator.alloc_decode_kernel = _Kernel(_alloc_decode)
 
-    def _replace_copies(self) -> None:
-        """Copy kernels: the fingerprints move when the stream runs; and pinned host memory."""
-        pools = self.host_pools
-        pools.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0
-        pools.ALLOC_MEMORY_FUNCS.clear()
-        pools.ALLOC_MEMORY_FUNCS.default_factory = lambda: _plain_memory
-        pools.MHATokenToKVPoolHost.backup_from_device_all_layer = _back_up
-        pools.MHATokenToKVPoolHost.load_to_device_per_layer = _load_layer
-        pools.MambaPoolHost.backup_from_device_all_layer = _back_up_states
-        pools.MambaPoolHost.load_to_device_per_layer = _load_states
-
-    def _replace_printing(self) -> None:
-        """The tree that is printed before a crash; the story tells it."""
-        self.tree.UnifiedRadixCache.pretty_print = lambda cache: None
-
-    def _replace_sampling(self) -> None:
-        """Sampling parameters of a batch; the world knows which token comes next."""
-        self.batches.SamplingBatchInfo = _Sampling
+def _has_pinned(module: Any) -> bool:
+    return "ALLOC_MEMORY_FUNCS" in vars(module)
 
 
 class _Sampling:
@@ -200,7 +224,7 @@ def _back_up(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: st
         for layer in range(pool.layer_num):
             pool.k_buffer[layer][host] = device_pool.k_buffer[layer][device]
 
-    Device.current.issue("backup", work)
+    Device.current.issue("backup", work, Copy(_component(device_pool), True, host, device))
 
 
 def _load_layer(
@@ -211,7 +235,7 @@ def _load_layer(
     def work() -> None:
         device_pool.k_buffer[layer][device] = pool.k_buffer[layer][host]
 
-    Device.current.issue("load", work)
+    Device.current.issue("load", work, Copy(_component(device_pool), False, host, device))
 
 
 def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str) -> None:
@@ -220,7 +244,7 @@ def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_back
     def work() -> None:
         pool.temporal_buffer[:, host] = device_pool.mamba_cache.temporal[:, device]
 
-    Device.current.issue("backup", work)
+    Device.current.issue("backup", work, Copy("mamba", True, host, device))
 
 
 def _load_states(
@@ -231,4 +255,9 @@ def _load_states(
     def work() -> None:
         device_pool.mamba_cache.temporal[layer, device] = pool.temporal_buffer[layer, host]
 
-    Device.current.issue("load", work)
+    Device.current.issue("load", work, Copy("mamba", False, host, device))
+
+
+def _component(device_pool: Any) -> str:
+    """Which component a device pool holds: the world marks its pools."""
+    return str(device_pool.component)

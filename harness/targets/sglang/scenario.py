@@ -15,12 +15,13 @@ from harness.targets.sglang.shape import Shape
 
 _REQUEST: dict[str, Knob] = {
     "group": Number(0, 1),
-    "shared": Number(0, 6),  # pages of the group's prefix
+    "shared": Number(0, 7),  # pages of the group's prefix
     "tail": Number(0, 2),  # which tail stands behind it
     "pages": Number(0, 3),  # whole pages of that tail
     "own": Number(0, 3),  # and tokens
     "answer": Number(1, 6),
     "turn": Feature(0.2),  # goes on where the request before it ended
+    "waits": Feature(0.4),  # is sent when the request before it has ended
     "abort": Feature(0.15),
 }
 COMPONENTS = ("full+swa", "full", "full+mamba")
@@ -32,19 +33,19 @@ def swarm() -> Swarm:
     return Swarm(
         knobs={
             "components": Options(("full+swa", "full+swa", "full", "full+mamba")),
-            "page_size": Options((1, 1, 2, 4, 64, 128)),
+            "page_size": Options((1, 1, 2, 4, 64, 256)),
             "window": Number(1, 8),
-            "spare": Number(0, 14),  # pages beyond what the largest request needs
-            "swa_spare": Number(0, 10),
+            "spare": Number(0, 10),  # pages beyond what the largest request needs
+            "swa_spare": Number(0, 6),
             "states": Number(0, 6),
-            "ratio": Options((1.0, 2.0, 1.0, 0.0)),
+            "ratio": Options((1.0, 2.0, 1.0, 1.0, 0.0)),
             "policy": Options(POLICIES),
             "chunk": Number(1, 5),  # pages
-            "running": Number(1, 4),
+            "running": Number(1, 3),
             "overlap": Feature(0.5),
             "mixed": Feature(0.1),
             "schedule_policy": Options(("fcfs", "lpm")),
-            "requests": Many(_REQUEST, 1, 6),
+            "requests": Many(_REQUEST, 1, 8),
         },
         fixed={},
     )
@@ -63,7 +64,7 @@ def shape_of(scenario: Scenario) -> Shape:
     chunk = max(scenario["chunk"] * page, 2)
     longest = _longest(scenario, page)
     full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
-    swa = _pages(max(chunk, window) + window, page) + (4 + scenario["swa_spare"]) * page
+    swa = _pages(longest + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
     running = scenario["running"]
     return Shape(
         page_size=page,

@@ -46,11 +46,12 @@ def build_pools(release: Release, shape: Shape) -> Pools:
 
     common = {"device": "cpu", "dtype": torch.int64}
     tensors = {"head_num": 1, "head_dim": 1}
-    pools, swa_pools = release.device_pools, release.swa_pools
+    make = release.make
     rows = _rows(release, shape)
     page = shape.page_size
     if shape.window:
-        kv = swa_pools.SWAKVPool(
+        kv = make(
+            "SWAKVPool",
             size=shape.full,
             size_swa=shape.swa,
             page_size=page,
@@ -60,12 +61,19 @@ def build_pools(release: Release, shape: Shape) -> Pools:
             **common,
             **tensors,
         )
-        allocator = swa_pools.SWATokenToKVPoolAllocator(
-            shape.full, shape.swa, page, kvcache=kv, need_sort=False, **common
+        allocator = make(
+            "SWATokenToKVPoolAllocator",
+            size=shape.full,
+            size_swa=shape.swa,
+            page_size=page,
+            kvcache=kv,
+            need_sort=False,
+            **common,
         )
         return Pools(rows, allocator, kv.full_kv_pool, kv.swa_kv_pool, None)
     if shape.states:
-        kv = pools.HybridLinearKVPool(
+        kv = make(
+            "HybridLinearKVPool",
             size=shape.full,
             page_size=page,
             full_attention_layer_ids=[0],
@@ -75,7 +83,8 @@ def build_pools(release: Release, shape: Shape) -> Pools:
             **tensors,
         )
         return Pools(rows, _allocator(release, shape, kv), kv.full_kv_pool, None, rows.mamba_pool)
-    kv = pools.MHATokenToKVPool(
+    kv = make(
+        "MHATokenToKVPool",
         size=shape.full,
         page_size=page,
         layer_num=1,
@@ -89,11 +98,16 @@ def build_pools(release: Release, shape: Shape) -> Pools:
 def _allocator(release: Release, shape: Shape, kv: Any) -> Any:
     import torch
 
-    types = release.allocators
-    common = {"dtype": torch.int64, "device": "cpu", "kvcache": kv, "need_sort": False}
-    if shape.page_size == 1:
-        return types.TokenToKVPoolAllocator(shape.full, **common)
-    return types.PagedTokenToKVPoolAllocator(shape.full, shape.page_size, **common)
+    paged = shape.page_size > 1
+    return release.make(
+        "PagedTokenToKVPoolAllocator" if paged else "TokenToKVPoolAllocator",
+        size=shape.full,
+        page_size=shape.page_size,
+        dtype=torch.int64,
+        device="cpu",
+        kvcache=kv,
+        need_sort=False,
+    )
 
 
 def _rows(release: Release, shape: Shape) -> Any:
@@ -107,10 +121,11 @@ def _rows(release: Release, shape: Shape) -> Any:
         "enable_memory_saver": False,
     }
     if not shape.states:
-        return release.device_pools.ReqToTokenPool(**plain)
+        return release.make("ReqToTokenPool", **plain)
     kinds = SimpleNamespace(conv=torch.int64, temporal=torch.int64)
     sizes = SimpleNamespace(conv=[(1, 1)], temporal=(1, 1, 1))
-    return release.device_pools.HybridReqToTokenPool(
+    return release.make(
+        "HybridReqToTokenPool",
         mamba_size=shape.states,
         mamba_spec_state_size=shape.running,
         cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[1]),

@@ -103,7 +103,7 @@ class World:
     # -- tasks ---------------------------------------------------------------------------------
 
     async def _client(self, prompt: Prompt) -> None:
-        while prompt.after is not None and prompt.after not in self.ended:
+        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
             await self.kernel.wait(self._answers, "client.think")
         await self.kernel.point("client.send", ("inbox",))
         self._inbox.append(prompt)

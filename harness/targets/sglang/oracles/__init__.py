@@ -2,6 +2,7 @@
 
     O   ownership: every slot has one owner, and the FULL-to-SWA map follows the nodes
     L   locks: a release takes back what its own acquire gave, however the tree changed meanwhile
+    D   copies: no slot of a copy is given away before the copy has run
     C   content: what the model reads, what is cached and what is backed up are the right tokens
     S   structure: no dead nodes, no child without its parent
     P   progress: requests end, and what they held comes back
@@ -11,10 +12,11 @@ Beside them runs the release's own `sanity_check`, where its scheduler calls it:
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.oracles.content import Content
+from harness.targets.sglang.oracles.copies import Copies
 from harness.targets.sglang.oracles.ledger import Ledger
 from harness.targets.sglang.oracles.ownership import Ownership
 from harness.targets.sglang.oracles.structure import Structure
 
-ORACLES: tuple[type[Oracle], ...] = (Ledger, Ownership, Content, Structure)
+ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structure)
 
-__all__ = ["ORACLES", "Broken", "Content", "Ledger", "Oracle", "Ownership", "Structure"]
+__all__ = ["ORACLES", "Broken", "Content", "Copies", "Ledger", "Oracle", "Ownership", "Structure"]

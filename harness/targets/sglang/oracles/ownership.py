@@ -26,7 +26,8 @@ class Ownership(Oracle):
             claims += self._requests(component)
             self._one_owner(f"device-{component}", claims)
             if at_rest:
-                self._adds_up(f"device-{component}", claims, self.view.size(component), 1)
+                self._adds_up(f"device-{component}", claims, self.view.size(component))
+        self._rows()
         if "swa" in self.view.components:
             self._follow_map(nodes)
         if self.world.shape.hierarchical:
@@ -38,7 +39,7 @@ class Ownership(Oracle):
             claims += [(f"node {n.id}", s) for n in nodes if (s := n.host[component]) is not None]
             self._one_owner(f"host-{component}", claims)
             if at_rest:
-                self._adds_up(f"host-{component}", claims, self.view.host_size(component), 0)
+                self._adds_up(f"host-{component}", claims, self.view.host_size(component))
 
     def _requests(self, component: str) -> list[tuple[str, Slots]]:
         """What each running request holds beyond what it has cached."""
@@ -61,6 +62,23 @@ class Ownership(Oracle):
             claims.append((rid, slots))
         return claims
 
+    def _rows(self) -> None:
+        """What a running request reads is not free for others to take."""
+        free = self.view.free("full")
+        for rid, req in self.world.live.items():
+            if req.req_pool_idx is None or req.kv_committed_freed:
+                continue
+            row = self.view.pools.rows.req_to_token[req.req_pool_idx]
+            slots = row[: int(req.kv_allocated_len)].numpy()
+            lost = slots[np.isin(slots, free)]
+            if len(lost):
+                raise Broken(
+                    "O1",
+                    "a running request's FULL slots are free",
+                    f"the {len(slots)} slots of {rid} are its own or cached",
+                    f"{lost.tolist()} are free",
+                )
+
     def _mapped(self, slots: Slots) -> Slots:
         mapping = self.view.pools.allocator.full_to_swa_index_mapping.numpy()
         return np.asarray(mapping[slots], dtype=np.int64)
@@ -81,7 +99,7 @@ class Ownership(Oracle):
             f"slot {slot} of {pool} is of {', '.join(owners)}",
         )
 
-    def _adds_up(self, pool: str, claims: list[tuple[str, Slots]], size: int, first: int) -> None:
+    def _adds_up(self, pool: str, claims: list[tuple[str, Slots]], size: int) -> None:
         owned = sum(len(slots) for _, slots in claims)
         if owned != size // self._page(pool) * self._page(pool):
             raise Broken("O2", f"{pool} leaks", f"{size} slots owned", f"{owned} owned")

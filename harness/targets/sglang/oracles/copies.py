@@ -1,0 +1,39 @@
+"""D1 no slot of a copy is given to anybody before the copy has run: neither what it reads nor what
+it writes."""
+
+import numpy as np
+
+from harness.targets.sglang.device import Copy
+from harness.targets.sglang.oracles.base import Broken, Oracle
+
+
+class Copies(Oracle):
+    """Looks at every copy that waits in a stream, between the scheduler's calls."""
+
+    name = "D"
+
+    def settled(self) -> None:
+        for name, stream in self.world.streams.items():
+            if name != "fwd":
+                for copy in stream.copies:
+                    self._judge(copy)
+
+    def _judge(self, copy: Copy) -> None:
+        what = "backup" if copy.to_host else "load-back"
+        device, host = copy.device.numpy(), copy.host.numpy()
+        freed = device[np.isin(device, self.view.free(copy.component))]
+        if len(freed):
+            raise Broken(
+                "D1",
+                f"the device slots of a {what} are free before it has run ({copy.component})",
+                f"device slots {device.tolist()} held until then",
+                f"{freed.tolist()} are free",
+            )
+        freed = host[np.isin(host, self.view.host_free(copy.component))]
+        if len(freed):
+            raise Broken(
+                "D1",
+                f"the host slots of a {what} are free before it has run ({copy.component})",
+                f"host slots {host.tolist()} held until then",
+                f"{freed.tolist()} are free",
+            )
