@@ -183,7 +183,7 @@ def namespaces_not_told_apart(cache: UnifiedCache) -> None:
     patch(cache.tree, "_key_of", lambda original, node: node.edge[: cache.tree.page_bytes])
 
 
-@family.fault("M1", "O1", "C1")
+@family.fault("M1", "O1", "C1", "C2")
 def table_keeps_the_duplicate(cache: UnifiedCache) -> None:
     """A duplicate is freed, and the page table goes on pointing at it.
 

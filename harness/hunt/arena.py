@@ -29,17 +29,19 @@ from harness.hunt.state import cache_state
 
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
+ALIKE = 70  # the first voice of groups that speak with one: above all requests' own
 STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
 
 
 class Seeker:
     """A request of the arena, as an applicant for admission."""
 
-    def __init__(self, request: Request, page_size: int) -> None:
+    def __init__(self, request: Request, page_size: int, voice: int) -> None:
         self.request = request
+        self.voice = voice
         self.name = f"R{request.id}"
         self.namespace = "other" if request.namespace else ""
-        self.key = prompt_key(request, page_size, self.namespace)
+        self.key = prompt_key(request, page_size, self.namespace, voice)
         self.table: PageTable | None = None
         self.leaving = False
         self.admitted = False
@@ -80,7 +82,10 @@ class Arena:
         self._landed = Signal("copies.landed")
         self._changed = Signal("cache.changed")
         self._epoch = 0  # counts lasting changes of the cache
-        self.seekers = [Seeker(r, self._size) for r in requests_of(scenario)]
+        alike = scenario.get("alike", False)
+        self.seekers = [
+            Seeker(r, self._size, ALIKE + r.group if alike else r.id) for r in requests_of(scenario)
+        ]
 
     def start(self) -> None:
         self.kernel.state_key = self._state
@@ -252,7 +257,7 @@ class Arena:
         table = seeker.table
         assert table is not None
         while seeker.answered < seeker.request.answer - 1 and not seeker.leaving:
-            seeker.key = seeker.key.extended(_token(900_000 + seeker.request.id))
+            seeker.key = seeker.key.extended(_token(900_000 + seeker.voice))
             seeker.answered += 1
             if not await self._extend(seeker, seeker.key.tokens):
                 return
@@ -391,7 +396,7 @@ class Arena:
     def _serve(self, group: int, pages: int) -> None:
         """One prompt from admission to end with nothing else going on."""
         request = Request(90 + group, group, pages, 1, 1, pages + 1, 0, False, False)
-        key = prompt_key(request, self._size, "")
+        key = prompt_key(request, self._size, "", request.id)
         match = self.cache.match(key)
         admission = self.cache.lock(match, "setup.admission")
         assert admission is not None
@@ -428,11 +433,11 @@ class Arena:
         return Demand(*(min(n, limit) for n, limit in zip(wanted, limits, strict=True)))
 
 
-def prompt_key(request: Request, page_size: int, namespace: str) -> Key:
-    """`shared` pages of the group's prefix, `own` tokens of the request's, and one query token."""
+def prompt_key(request: Request, page_size: int, namespace: str, voice: int) -> Key:
+    """`shared` pages of the group's prefix, `own` tokens of its voice's, and one query token."""
     first = 1_000 * (request.group + 1)
     tokens = array("i", range(first, first + request.shared * page_size))
-    mine = 100_000 * (request.id + 1)
+    mine = 100_000 * (voice + 1)
     tokens.extend(range(mine, mine + request.own + 1))
     return Key(tokens.tobytes(), page_size, namespace)
 

@@ -5,7 +5,6 @@ Invariant: a verdict's class says which promise broke, never which numbers it br
 
 from typing import Protocol
 
-from cache.contract import BrokenInvariant
 from cache.unified import UnifiedCache
 from harness.engine.marks import Marks
 from harness.explore.kernel import Ended, Point, Task
@@ -123,7 +122,7 @@ class ArenaRunner:
             try:
                 arena.rest()
                 watch.at_rest()
-            except (BrokenInvariant, AssertionError, Stalled) as error:
+            except Exception as error:
                 found.append(_broken(error, steps))
 
 

@@ -51,7 +51,7 @@ def swarm(grain: str) -> Swarm:
             "host_order": Options(tuple(str(o) for o in EvictionOrder)),
             "threshold": Options((0, 2, 0, 3)),  # pages; one that some load-backs miss
             "copies_fail": Feature(0.3),
-            "alike": Feature(0.3),  # equal prompts are answered alike
+            "alike": Feature(0.2),  # a group has one prompt, and answers that begin alike
             "rooms_fail": Feature(0.1),
             "setup": Many(_SETUP, 0, SETUP),
             "demote": Number(0, 9),  # FULL pages that leave the device before the requests come
@@ -126,7 +126,18 @@ def config_of(scenario: Scenario) -> CacheConfig:
 
 
 def requests_of(scenario: Scenario) -> list[Request]:
-    return [Request(**item) for item in scenario["requests"]]
+    requests = [Request(**item) for item in scenario["requests"]]
+    if not scenario.get("alike", False):  # replay files from before there was one do not say
+        return requests
+    first = {request.group: request for request in reversed(requests)}
+    return [
+        r._replace(
+            shared=first[r.group].shared,
+            own=first[r.group].own,
+            answer=r.answer * scenario["page_size"],  # pages, so that windows slide while it answers
+        )
+        for r in requests
+    ]
 
 
 def complete(scenario: dict[str, Any]) -> Scenario:

@@ -23,10 +23,18 @@ from harness.oracles.progress import Progress
 from harness.oracles.service import Service
 from harness.oracles.slot_map import MapOracle
 from harness.oracles.structure import Structure
-from harness.oracles.violation import Violation, violation_of
+from harness.oracles.violation import Violation, raised_by_cache, violation_of
 from harness.oracles.watch import Watch
 
-__all__ = ["FAMILIES", "Oracle", "Violation", "Watch", "default_oracles", "violation_of"]
+__all__ = [
+    "FAMILIES",
+    "Oracle",
+    "Violation",
+    "Watch",
+    "default_oracles",
+    "raised_by_cache",
+    "violation_of",
+]
 
 # In the order in which they hear of an event: where several speak, the most telling speaks first.
 FAMILIES: tuple[type[Oracle], ...] = (

@@ -27,7 +27,8 @@ class Progress(Oracle):
     """While room is made, victims go only as long as something is short that copies in flight will
     not bring, the first in order first (S6); a lone FULL leaf goes in part. When room stays short,
     nothing that copies will not cover is left to go, no lock keeps more than its window, and `Room`
-    says what is short and pending (P2). The admission budget is what is free or may go. After the
+    says what is short and pending (P2). A victim that waited for its backup goes when that is over
+    (P2). The admission budget is what is free or may go. After the
     last flush every slot is free, the map empty and the tree bare (P3). Silent about order where
     scanning costs too much."""
 
@@ -37,9 +38,16 @@ class Progress(Oracle):
         self._demand: list[int] | None = None
         self._victim: Victim | None = None
         self._went: list[bool] = [False, False]
+        self._backed_up: list[Copy] = []  # by the making of room under way
+        self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
         self._pools = [self.cache.pools[Tier.DEVICE, c] for c in self.components]
 
+    def matched(self, match: Match) -> None:
+        self._collect()
+
     def making_room(self, demand: Demand) -> None:
+        self._collect()
+        self._backed_up = []
         self._demand = list(demand[: len(self.components)])
         self._victim = None
 
@@ -58,6 +66,7 @@ class Progress(Oracle):
         """A backup within make_room: its node will go when it has landed."""
         if self._demand is None or copy.target is not Tier.HOST:
             return
+        self._backed_up.append(copy)
         if max(self._short(None)) <= 0:
             self.report("P2", "backs_up.met", f"no victim once {self._demand} is met", copy)
 
@@ -66,6 +75,10 @@ class Progress(Oracle):
         wanted, self._demand = self._demand, None
         if wanted is None:
             return
+        for copy in self._backed_up:
+            node = copy.lock.anchor
+            if node.leaving is None and any(part.node is node for part in copy.parts):
+                self.report("P2", "leaving.forgotten", f"{node} to go after {copy}", "it stays")
         if any(room.short):
             self._pending(room)
         for component, pool in enumerate(self._pools):
@@ -76,6 +89,16 @@ class Progress(Oracle):
                 self.report("P2", f"room.short.{name}", f"{max(0, missing)} short", short)
             if missing > room.pending[component]:
                 self._stuck(Component(component), missing)
+
+    def acknowledged(self, copy: Copy) -> None:
+        """Told before the cache lets go of what waited for this copy."""
+        self._collect()
+        for node in {part.node.number: part.node for part in copy.parts}.values():
+            component = node.leaving
+            if component is None or any(node.inbound[Tier.HOST]):
+                continue
+            if naive.free_to_go(node, Tier.DEVICE, component):
+                self._due.append((node, component))
 
     def extended(self, table: PageTable, room: Room) -> None:
         """No lock keeps more than its window while a request is short of window slots."""
@@ -121,6 +144,7 @@ class Progress(Oracle):
                 self.report("S6", "uses", expected, f"{node.hits} and {node.priority}")
 
     def at_rest(self) -> None:
+        self._collect()
         self.audited()
         for node in self.cache.residency.leaving.values():
             self.report("P2", "leaving", f"{node} gone when its backup had landed", "still there")
@@ -144,6 +168,13 @@ class Progress(Oracle):
         """A flush, any flush, touches nothing that is held."""
         if len(self.cache.locks) or self.cache.tables or len(self.cache.transfers):
             self.report("P3", "flush.held", "refused while anything is held", "done")
+
+    def _collect(self) -> None:
+        """What was to go when its backup was over is gone, or somebody holds it by now."""
+        due, self._due = self._due, []
+        for node, component in due:
+            if node.attached and naive.free_to_go(node, Tier.DEVICE, component):
+                self.report("P2", "leaving.stays", f"{node} gone: its backup is over", "it stays")
 
     # -- victims -----------------------------------------------------------------------------
 

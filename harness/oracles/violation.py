@@ -47,6 +47,16 @@ def violation_of(error: BaseException, step: int, elapsed_s: float) -> Violation
     )
 
 
+def raised_by_cache(error: BaseException) -> bool:
+    """Whether the cache was at work when `error` was raised: then it is the cache's crash."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").startswith("cache."):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 def _raised_in(trace: TracebackType | None) -> str:
     name = "nowhere"
     while trace is not None:

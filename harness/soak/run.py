@@ -13,7 +13,7 @@ from math import nan
 from pathlib import Path
 
 from cache.config import Component, Tier
-from cache.contract import BrokenInvariant, Cache
+from cache.contract import Cache
 from cache.null import NullCache
 from cache.unified import UnifiedCache
 from harness.engine.job import Job, JobStatus
@@ -22,7 +22,7 @@ from harness.engine.traffic import Traffic
 from harness.engine.world import Grain, World
 from harness.explore.kernel import Ended, Point, Task
 from harness.explore.pickers import VirtualClock
-from harness.oracles import Violation, Watch, default_oracles, violation_of
+from harness.oracles import Violation, Watch, default_oracles, raised_by_cache, violation_of
 from harness.record.manifest import Mark
 from harness.record.requests import RequestRow
 from harness.record.run import Recorded, Recorder
@@ -236,18 +236,22 @@ class Soak:
                 self._traffic.freeze()
                 self._marks.freeze()
                 self._watch.at_rest()
-            except (BrokenInvariant, AssertionError) as error:
-                self._on_violation(violation_of(error, self._steps, self.world.kernel.now))
+            except Exception as error:
+                self._crashed(error, self.world.kernel.now)
         elif ended.error is not None:
-            if not isinstance(ended.error, AssertionError):
-                raise ended.error
-            self._on_violation(violation_of(ended.error, self._steps, ended.now))
+            self._crashed(ended.error, ended.now)
         else:
             waiting = "; ".join(f"{w.task} at {w.point.name}" for w in ended.waiting[:5])
             stuck = Violation(
                 "P1", ended.reason, "every request ends", waiting, self._steps, ended.now
             )
             self._on_violation(stuck)
+
+    def _crashed(self, error: Exception, now: float) -> None:
+        """A crash of the cache is a finding; one of the harness ends the run."""
+        if not isinstance(error, AssertionError) and not raised_by_cache(error):
+            raise error
+        self._on_violation(violation_of(error, self._steps, now))
 
     def _verdict(self, ended: Ended | None, interrupted: bool) -> tuple[Verdict, str]:
         if self._recorder.violations:

@@ -274,3 +274,17 @@ def evicted_windows_are_not_taken_back(cache: UnifiedCache) -> None:
         cache.residency._take(node, (tier, component), Owner.NODE)
 
     patch(cache.residency, "drop", drop)
+
+
+@defect("P2")
+def a_node_that_waited_for_its_backup_stays(cache: UnifiedCache) -> None:
+    def conclude(original, node):
+        node.leaving = None
+        cache.residency.left(node)
+
+    patch(cache.evictor, "conclude", conclude)
+
+
+@defect("P2")
+def a_victim_that_is_backed_up_is_forgotten(cache: UnifiedCache) -> None:
+    patch(cache.residency, "leave", lambda original, node, component: None)
