@@ -27,6 +27,12 @@ def test_a_story_repeats_on_the_faulty_cache_and_not_on_the_clean_one(path: Path
     assert ArenaRunner().run(clean, LenientReplay(replay.tape)).verdict is None
 
 
+def test_stories_are_short() -> None:
+    steps = sorted(load(path).steps for path in STORIES)
+    assert steps[len(steps) // 2] <= 5
+    assert steps[-1] <= 12
+
+
 def test_the_seed_races_are_short_stories() -> None:
     for name in ("receiptless-release", "load-back-from-the-wrong-node"):
         (path,) = FOLDER.glob(f"{name}.*.json")
