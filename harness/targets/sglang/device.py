@@ -30,6 +30,7 @@ class Event:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._pending = 0
+        self._stream: Stream | None = None
 
     def record(self, stream: "Stream | None" = None) -> None:
         (stream or Device.current).issue_event(self)
@@ -38,14 +39,17 @@ class Event:
         return self._pending == 0
 
     def synchronize(self) -> None:
-        """The scheduler thread waits here; the world has made sure that it need not."""
-        assert self.query(), "the scheduler would have to wait here: the world let it in too early"
+        """The scheduler thread waits here: whatever was issued before the event runs now."""
+        while not self.query():
+            assert self._stream is not None
+            self._stream.run_to_next()
 
     def wait(self, stream: "Stream | None" = None) -> None:
         (stream or Device.current).wait_event(self)
 
-    def expect(self) -> None:
+    def expect(self, stream: "Stream") -> None:
         self._pending += 1
+        self._stream = stream
 
     def reached(self) -> None:
         self._pending -= 1
@@ -74,7 +78,7 @@ class Stream:
 
     def issue_event(self, event: Event) -> None:
         if self.deferred and self._line:
-            event.expect()
+            event.expect(self)
             self._line.append(("event", event))
 
     def wait_event(self, event: Event) -> None:
@@ -99,6 +103,14 @@ class Stream:
             and isinstance(self._line[0][1], Event)
             and not self._line[0][1].query()
         )
+
+    def run_to_next(self) -> None:
+        """`run_next`, after what it waits for."""
+        if not self.ready:
+            awaited = self._line[0][1]
+            assert isinstance(awaited, Event)
+            awaited.synchronize()
+        self.run_next()
 
     def run_next(self) -> str:
         """Run one piece of work and mark the events behind it; returns what was run."""

@@ -9,10 +9,13 @@ Invariant: the cache is called by the release's code alone.
 """
 
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any
 
 from harness.targets.sglang.device import Device, Stream
+from harness.targets.sglang.loader import upstream
 from harness.targets.sglang.release import VOCABULARY, Release
 from harness.targets.sglang.shape import Pools, Shape, build_pools
 
@@ -32,6 +35,9 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
         return self
 
+    def __add__(self, count: int) -> int:
+        return count  # a statistic that nobody keeps
+
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):
             raise AttributeError(name)
@@ -39,6 +45,59 @@ class Absent:
 
 
 ABSENT = Absent()
+
+
+class Plain(SimpleNamespace):
+    """Of a model or its worker: what is not told is None, as in a plain model's configuration."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+# What the release's own `__init__` calls that is kept; the other `init_...` open sockets, load a
+# model, start threads, and are left out.
+KEPT = (
+    "init_cache_with_memory_pool",
+    "init_running_status",
+    "init_chunked_prefill",
+    "init_schedule_policy",
+    "init_pool_stats_observer",
+    "init_invariant_checker",
+    "init_output_streamer",
+    "init_dp_attn_adapter",
+    "init_req_max_new_tokens",
+    "init_batch_result_processor",
+)
+SILENT = (
+    "report_prefill_stats",
+    "report_decode_stats",
+    "log_batch_result_stats",
+    "update_device_timer",
+    "maybe_send_health_check_signal",
+    "reset_device_timer_window",
+    "maybe_sleep_on_idle",
+    "publish_load_snapshot",
+    "_maybe_clear_mm_inputs",
+    "_maybe_log_idle_metrics",
+    "_publish_kv_events",
+    "_get_num_pending_tokens",
+    "_abort_on_waiting_timeout",
+    "_abort_on_running_timeout",
+    "_maybe_register_hicache_draft",
+    "install_device_timer_on_runners",
+)
+# Parts of a scheduler that this server has not got; asked for with `is None`.
+UNSET = (
+    "prefill_delayer",
+    "min_free_slots_delayer",
+    "truncation_align_size",
+    "max_queued_requests",
+    "hisparse_coordinator",
+    "metrics_collector",
+)
+# Classes that only report; an absent one takes all it is told.
+REPORTERS = ("SchedulerMetricsReporter", "SchedulerMetricsCollector", "PrefillStats")
 
 
 def make_scheduler(
@@ -52,19 +111,19 @@ def make_scheduler(
     pools.full.component = "full"
     if pools.swa is not None:
         pools.swa.component = "swa"
-    scheduler = object.__new__(_scheduler_type(release.scheduler.Scheduler))
+    for name in REPORTERS:
+        release.set_if_there(name, ABSENT)
+    base = release.find("Scheduler")
+    scheduler = object.__new__(_scheduler_type(base, shape, pools, on_answer))
     scheduler.asked_for = set()
-    _settings(scheduler, release, shape, pools)
-    scheduler.on_answer = on_answer
-    # As `Scheduler.__init__` does, in its order; the parts that open sockets are left out.
-    scheduler.init_cache_with_memory_pool()
-    scheduler.init_running_status()
-    scheduler.init_chunked_prefill()
-    scheduler.init_schedule_policy()
+    known = list(signature(base.__init__).parameters)[1:]
+    told = {"server_args": _server_args(release, shape), "port_args": ABSENT, "dp_rank": None}
+    scheduler.__init__(**{name: told.get(name, 0) for name in known})
+    scheduler.server_args = told["server_args"]
     return scheduler, pools
 
 
-def _scheduler_type(base: Any) -> Any:
+def _scheduler_type(base: Any, shape: Shape, pools: Pools, on_answer: Callable[[Any], None]) -> Any:
     """The release's scheduler; reporting is silent and what is absent answers as absent."""
 
     def __getattr__(self: Any, name: str) -> Any:
@@ -77,34 +136,49 @@ def _scheduler_type(base: Any) -> Any:
         for req in reqs:
             if req.finished() and not req.finished_output:
                 req.finished_output = True
-                self.on_answer(req)
+                on_answer(req)
+
+    def init_model_config(self: Any) -> None:
+        self.model_config = _model(shape)
+        self.is_generation = True
+        self.dllm_config = None
+
+    def init_ipc_channels(self: Any, port_args: Any) -> None:
+        answers = SimpleNamespace(send_output=lambda output, req=None: on_answer(req))
+        self.send_to_tokenizer = answers
+        self.ipc_channels = SimpleNamespace(
+            send_to_tokenizer=answers, send_to_detokenizer=ABSENT, send_metrics_from_scheduler=None
+        )
+
+    def init_model_worker(self: Any) -> None:
+        _load_model(self, shape, pools)
+
+    def init_output_streamer(self: Any) -> None:
+        self.output_streamer = SimpleNamespace(stream_output=partial(stream_output, self))
 
     def silent(self: Any, *args: Any, **kwargs: Any) -> None: ...
 
-    quiet = [
-        "report_prefill_stats",
-        "report_decode_stats",
-        "log_batch_result_stats",
-        "update_device_timer",
-        "maybe_send_health_check_signal",
-        "_maybe_clear_mm_inputs",
-        "_maybe_log_idle_metrics",
-        "_publish_kv_events",
-        "reset_device_timer_window",
-        "maybe_sleep_on_idle",
-        "_get_num_pending_tokens",
-        "_abort_on_waiting_timeout",
-        "_abort_on_running_timeout",
-    ]
-    members: dict[str, Any] = {name: silent for name in quiet if hasattr(base, name)}
-    members |= {"__getattr__": __getattr__, "stream_output": stream_output}
+    members: dict[str, Any] = {name: silent for name in SILENT if hasattr(base, name)}
+    for name in dir(base):
+        if name.startswith(("init_", "maybe_init_")) and name not in (
+            *KEPT,
+            "init_req_max_new_tokens",
+        ):
+            members[name] = silent
+    members |= {
+        "__getattr__": __getattr__,
+        "stream_output": stream_output,
+        "init_model_config": init_model_config,
+        "init_ipc_channels": init_ipc_channels,
+        "init_model_worker": init_model_worker,
+        "init_output_streamer": init_output_streamer,
+    }
     return type("Driver", (base,), members)
 
 
-def _settings(scheduler: Any, release: Release, shape: Shape, pools: Pools) -> None:
-    """What `Scheduler.__init__` takes from its arguments and from the loaded model."""
-    upstream = release.scheduler
-    args = release.server_args(
+def _server_args(release: Release, shape: Shape) -> Any:
+    """A launch's arguments: the release's defaults, and these."""
+    return release.server_args(
         page_size=shape.page_size,
         chunked_prefill_size=shape.chunk,
         disable_overlap_schedule=not shape.overlap,
@@ -112,8 +186,8 @@ def _settings(scheduler: Any, release: Release, shape: Shape, pools: Pools) -> N
         hicache_ratio=shape.ratio,
         hicache_size=0,
         hicache_write_policy=shape.policy,
-        hicache_io_backend="kernel",
-        hicache_mem_layout="layer_first",
+        hicache_io_backend="direct",
+        hicache_mem_layout="page_first_direct",
         attention_backend="torch_native",
         schedule_policy=shape.schedule_policy,
         enable_mixed_chunk=shape.mixed,
@@ -128,9 +202,13 @@ def _settings(scheduler: Any, release: Release, shape: Shape, pools: Pools) -> N
         strip_thinking_cache=False,
         disaggregation_mode="null",
         device="cpu",
+        model_config=_model(shape),
     )
-    scheduler.server_args = args
-    scheduler.model_config = SimpleNamespace(
+
+
+def _model(shape: Shape) -> Any:
+    """The model's configuration, as far as the scheduler asks it."""
+    return Plain(
         is_multimodal=False,
         is_matryoshka=False,
         is_encoder_decoder=False,
@@ -139,42 +217,17 @@ def _settings(scheduler: Any, release: Release, shape: Shape, pools: Pools) -> N
         hf_eos_token_id=None,
         context_len=shape.context,
     )
-    answers = SimpleNamespace(send_output=lambda output, req=None: scheduler.on_answer(req))
-    scheduler.send_to_tokenizer = answers
-    scheduler.tp_worker = _worker(shape, pools)
-    scheduler.model_worker = scheduler.tp_worker
-    scheduler.disaggregation_mode = upstream.DisaggregationMode.NULL
-    scheduler.spec_algorithm = upstream.SpeculativeAlgorithm.from_string(None)
-    scheduler.page_size = shape.page_size
-    scheduler.enable_hierarchical_cache = shape.hierarchical
-    scheduler.enable_overlap = shape.overlap
-    scheduler.schedule_policy = shape.schedule_policy
-    scheduler.is_generation = True
-    scheduler.device = "cpu"
-    scheduler.pp_size = scheduler.tp_size = scheduler.dp_size = scheduler.attn_tp_size = 1
-    scheduler.pp_rank = scheduler.tp_rank = 0
-    scheduler.max_running_requests = shape.running
-    scheduler.max_total_num_tokens = shape.full
-    scheduler.max_req_len = min(shape.context - 1, shape.full - 1)
-    scheduler.max_req_input_len = scheduler.max_req_len - 5
-    scheduler.max_prefill_tokens = shape.prefill
-    scheduler.num_generated_tokens = scheduler.forward_ct_decode = 0
-    for name in ("prefill_delayer", "dllm_config", "truncation_align_size", "tp_cpu_group"):
-        setattr(scheduler, name, None)
-    for name in ("attn_cp_cpu_group", "attn_tp_cpu_group", "max_queued_requests"):
-        setattr(scheduler, name, None)
-    scheduler.forward_stream = Stream()
-    scheduler.forward_stream.deferred = True
 
 
-def _worker(shape: Shape, pools: Pools) -> Any:
-    """The model worker, as far as `init_cache_with_memory_pool` asks it."""
-    runner = SimpleNamespace(
+def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
+    """What `init_model_worker` takes from the loaded model and its memory."""
+    runner = Plain(
         linear_attn_model_spec=None,
         hybrid_gdn_config=None,
         mamba2_config=True if shape.states else None,
+        canary_manager=None,
     )
-    return SimpleNamespace(
+    worker = Plain(
         is_hybrid_swa=bool(shape.window),
         sliding_window_size=shape.window or None,
         model_runner=runner,
@@ -182,3 +235,25 @@ def _worker(shape: Shape, pools: Pools) -> Any:
         get_memory_pool=lambda: (pools.rows, pools.allocator),
         register_hicache_layer_transfer_counter=lambda counter: None,
     )
+    scheduler.tp_worker = scheduler.model_worker = worker
+    scheduler.draft_worker = None
+    scheduler.device = "cpu"
+    scheduler.max_running_requests = shape.running
+    scheduler.max_total_num_tokens = shape.full
+    scheduler.max_req_len = min(shape.context - 1, shape.full - 1)
+    scheduler.max_req_input_len = scheduler.max_req_len - 5
+    scheduler.max_prefill_tokens = shape.prefill
+    scheduler.num_generated_tokens = scheduler.forward_ct_decode = 0
+    scheduler.tp_group = scheduler.pp_group = Plain()  # one rank: no processes to agree with
+    for group in ("tp_cpu_group", "attn_tp_cpu_group", "attn_cp_cpu_group"):
+        setattr(scheduler, group, None)
+    for name in UNSET:
+        setattr(scheduler, name, None)
+    scheduler.disaggregation_mode = release_modes(scheduler).NULL
+    scheduler.forward_stream = Stream()
+    scheduler.forward_stream.deferred = True
+
+
+def release_modes(scheduler: Any) -> Any:
+    """The release's kinds of disaggregation; these servers have none."""
+    return upstream("srt.disaggregation.utils").DisaggregationMode

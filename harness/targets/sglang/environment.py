@@ -10,8 +10,10 @@ import zipfile
 from pathlib import Path
 
 from harness.targets.sglang.eras import era_of, supported
+from harness.targets.sglang.table import NEEDED
 
 ROOT = Path(".sglang")
+PACKAGES = "packages"
 PARTS = ("sglang/srt/", "sglang/jit_kernel/", "sglang/kernels/", "sglang/kernel_api_logging.py")
 TOP = ("sglang/utils.py", "sglang/version.py", "sglang/global_config.py", "sglang/_version.py")
 
@@ -38,20 +40,16 @@ def check_known(version: str) -> None:
 
 
 def fetch(version: str, root: Path = ROOT) -> Path:
-    """Download the wheel with pip and unpack what the scheduler and the cache are made of."""
+    """Download the wheels with pip and unpack what the scheduler and the cache are made of."""
     check_known(version)
     folder = root / version
-    if (folder / "sglang" / "srt").is_dir():
-        return folder
-    wheels = root / "wheels"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary", ":all:", "--disable-pip-version-check"]
-    command += ["--dest", str(wheels), f"sglang=={version}"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        raise MissingRelease(f"sglang {version} cannot be downloaded: {last}")
-    unpack(_wheel(wheels, version), folder)
+    packages = root / PACKAGES
+    for needed in NEEDED:
+        if not (packages / needed.partition("==")[0]).is_dir():
+            with zipfile.ZipFile(_download(needed, root)) as archive:
+                archive.extractall(packages)
+    if not (folder / "sglang" / "srt").is_dir():
+        unpack(_download(f"sglang=={version}", root), folder)
     return folder
 
 
@@ -65,8 +63,17 @@ def unpack(wheel: Path, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _wheel(folder: Path, version: str) -> Path:
-    found = sorted(folder.glob(f"sglang-{version}-*.whl"))
+def _download(what: str, root: Path) -> Path:
+    """The wheel of `what`, such as `sglang==0.5.12`, for this Python."""
+    wheels = root / "wheels"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--disable-pip-version-check"]
+    done = subprocess.run([*command, "--dest", str(wheels), what], capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise MissingRelease(f"{what} cannot be downloaded: {last}")
+    name, _, version = what.partition("==")
+    found = sorted(wheels.glob(f"{name}-{version}-*.whl"))
     if not found:
-        raise MissingRelease(f"sglang {version} has no wheel for this Python")
+        raise MissingRelease(f"{what} has no wheel for this Python")
     return found[0]

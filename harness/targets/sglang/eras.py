@@ -12,7 +12,7 @@ class Era(NamedTuple):
     about: str
 
 
-ERAS = (Era("monolith", "0.5.12", "0.5.12", "one tree class, ongoing copies by node"),)
+ERAS = (Era("monolith", "0.5.12", "0.5.16", "one tree class, ongoing copies by node"),)
 
 
 def era_of(version: str) -> Era | None:

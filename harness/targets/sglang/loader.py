@@ -19,7 +19,7 @@ ROOT = "sglang"
 
 
 def load(folder: Path, version: str) -> None:
-    """Make `import sglang...` find the wheel unpacked in `folder`."""
+    """Make `import sglang...` find the wheel unpacked in `folder`, beside its packages."""
     import torch
 
     loaded = sys.modules.get(ROOT)
@@ -27,6 +27,10 @@ def load(folder: Path, version: str) -> None:
         assert loaded.__version__ == version, "a process tortures one release only"
         return
     torch.compile = _uncompiled  # type: ignore[assignment]
+    sys.path.append(str(folder.parent / "packages"))
+    for package, names in table.WIRE.items():
+        for name in names:
+            setattr(importlib.import_module(package), name, _blank(name))
     sys.meta_path.insert(0, _Finder(folder / ROOT, version))
 
 
@@ -101,6 +105,9 @@ class _Nothing:
 
     def __bool__(self) -> bool:
         return False
+
+    def __len__(self) -> int:
+        return 0
 
     def __iter__(self) -> Iterator[Any]:
         return iter(())

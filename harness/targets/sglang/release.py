@@ -5,6 +5,7 @@ Each replacement below says what it stands for.
 """
 
 import os
+from array import array
 from dataclasses import MISSING, fields
 from inspect import signature
 from pathlib import Path
@@ -103,6 +104,8 @@ class Release:
             object.__setattr__(args, item.name, None if value is MISSING else value)
         for name, value in told.items():
             object.__setattr__(args, name, value)
+        if has("srt.runtime_context"):
+            upstream("srt.runtime_context").reset_context()
         upstream("srt.server_args").set_global_server_args_for_scheduler(args)
         return args
 
@@ -117,11 +120,15 @@ class Release:
             max_new_tokens=answer, temperature=0.0, ignore_eos=True
         )
         params.normalize(None)
-        return self.find("Req")(rid, "", tokens, params, vocab_size=VOCABULARY)
+        req = self.find("Req")(rid, "", tokens, params, vocab_size=VOCABULARY)
+        if isinstance(req.output_ids, array):  # token lists are arrays from 0.5.13 on
+            ids = array(req.output_ids.typecode, tokens)
+            req = self.find("Req")(rid, "", ids, params, vocab_size=VOCABULARY)
+        return req
 
     def abort_of(self, rid: str) -> Any:
         """What the client's going away sends to the scheduler."""
-        return self.find("AbortReq")(rid=rid)
+        return SimpleNamespace(rid=rid, abort_all=False, abort_message=None, finished_reason=None)
 
     def result_of(self, tokens: list[int], done: Any) -> Any:
         """What a forward pass hands back: the next token of every request."""
@@ -129,6 +136,11 @@ class Release:
 
         kind = self.find("GenerationBatchResult")
         return kind(next_token_ids=torch.tensor(tokens), copy_done=done)
+
+    def set_if_there(self, name: str, value: Any) -> None:
+        """As `_set`, where this release has the name."""
+        if any(name in vars(module) for module in modules()):
+            self._set(name, value)
 
     def _replace(self) -> None:
         """All that needs a GPU, and printing."""
@@ -221,8 +233,7 @@ def _back_up(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: st
     host, device = host.long(), device.long()
 
     def work() -> None:
-        for layer in range(pool.layer_num):
-            pool.k_buffer[layer][host] = device_pool.k_buffer[layer][device]
+        prints_of(pool)[host] = device_pool.k_buffer[0][device, 0, 0]
 
     Device.current.issue("backup", work, Copy(_component(device_pool), True, host, device))
 
@@ -233,7 +244,7 @@ def _load_layer(
     host, device = host.long(), device.long()
 
     def work() -> None:
-        device_pool.k_buffer[layer][device] = pool.k_buffer[layer][host]
+        device_pool.k_buffer[layer][device, 0, 0] = prints_of(pool)[host]
 
     Device.current.issue("load", work, Copy(_component(device_pool), False, host, device))
 
@@ -242,7 +253,7 @@ def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_back
     host, device = host.long(), device.long()
 
     def work() -> None:
-        pool.temporal_buffer[:, host] = device_pool.mamba_cache.temporal[:, device]
+        prints_of(pool)[host] = device_pool.mamba_cache.temporal[0, device, 0, 0, 0]
 
     Device.current.issue("backup", work, Copy("mamba", True, host, device))
 
@@ -253,9 +264,18 @@ def _load_states(
     host, device = host.long(), device.long()
 
     def work() -> None:
-        device_pool.mamba_cache.temporal[layer, device] = pool.temporal_buffer[layer, host]
+        device_pool.mamba_cache.temporal[layer, device, 0, 0, 0] = prints_of(pool)[host]
 
     Device.current.issue("load", work, Copy("mamba", False, host, device))
+
+
+def prints_of(pool: Any) -> Any:
+    """What a host pool holds, one fingerprint a slot, whatever its memory layout."""
+    import torch
+
+    if not hasattr(pool, "prints"):
+        pool.prints = torch.zeros(pool.size, dtype=torch.int64)
+    return pool.prints
 
 
 def _component(device_pool: Any) -> str:

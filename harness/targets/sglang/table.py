@@ -22,7 +22,6 @@ PACKAGES = frozenset(
         "huggingface_hub",
         "interegular",
         "llguidance",
-        "msgspec",
         "openai",
         "orjson",
         "outlines",
@@ -54,6 +53,12 @@ PACKAGES = frozenset(
     )
 )
 
+# Packages that are really used from 0.5.15 on: their wheels are unpacked beside the releases.
+NEEDED = ("msgspec==0.23.0",)
+
+# Parts of needed packages that only put messages on the wire between processes.
+WIRE = {"msgspec.msgpack": ("Decoder", "Encoder")}
+
 # Parts of the wheel itself: models, kernels, parsers, the HTTP server. Relative to `sglang`.
 PARTS = frozenset(
     (
@@ -80,6 +85,7 @@ PARTS = frozenset(
 KEPT = frozenset(
     (
         "srt.configs.mamba_utils",
+        "srt.layers.dp_attention",
         "srt.configs.model_config",
         "srt.model_executor.forward_batch_deepseek_mha_mixin",
         "srt.model_executor.forward_batch_info",

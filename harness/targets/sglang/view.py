@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.targets.sglang.release import prints_of
+
 Slots = NDArray[np.int64]
 EMPTY: Slots = np.zeros(0, dtype=np.int64)
 NAMES = ("full", "swa", "mamba")
@@ -94,7 +96,9 @@ class View:
         """The free device slots of a pool, one entry a slot."""
         allocator = self.pools.allocator
         if component == "mamba":
-            found = slots_of(self.pools.rows.mamba_pool.free_slots)
+            rows = self.pools.rows
+            allocator = getattr(rows, "mamba_allocator", rows.mamba_pool)  # apart from 0.5.13 on
+            found = slots_of(allocator.free_slots)
             return EMPTY if found is None else found
         if component == "swa":
             return _free_of(allocator.swa_attn_allocator, [])
@@ -127,10 +131,7 @@ class View:
         return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
 
     def host_rows(self, component: str) -> Slots:
-        pool = self._host_pool(component)
-        if component == "mamba":
-            return np.asarray(pool.temporal_buffer.numpy()[0, :, 0, 0, 0])
-        return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
+        return np.asarray(prints_of(self._host_pool(component)).numpy())
 
 
 def slots_of(value: Any) -> Slots | None:
