@@ -12,9 +12,10 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from harness.cli import sweep as sweep_command
+from harness.cli.certificate import evidence
+from harness.cli.certificate import screen as certificate_screen
 from harness.cli.errors import UserError
 from harness.explore.campaign import Report, strategy_named
 from harness.explore.marks import Certificate, certify
@@ -28,7 +29,7 @@ from harness.hunt.workers import HuntInterrupted, Pulse, Search, hunt
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line, machine, versions
 from harness.record.strict_json import to_page
-from harness.targets.choose import REFERENCE, Mark, check_target, meanings_of, required_of
+from harness.targets.choose import REFERENCE, check_target, meanings_of, required_of
 from harness.targets.sglang.environment import MissingRelease
 from harness.verdict import Exit
 
@@ -212,6 +213,7 @@ def _summary(
             for depth in (2, 3, 4)
         },
         "missing_marks": [missing.name for missing in certificate.missing],
+        **evidence(report.marks, search.target),
         "kinds": report.hits,
         "findings": [
             {
@@ -256,6 +258,7 @@ def _write(
                 "sometimes": {
                     m.mark: marks.sometimes.get(m.mark, 0) for m in meanings_of(search.target)
                 },
+                "transitions": dict(marks.transitions),
                 "points": dict(marks.points),
                 "pairs": {" -> ".join(pair): n for pair, n in marks.pairs.items()},
                 "triples": {" -> ".join(triple): n for triple, n in marks.triples.items()},
@@ -285,21 +288,8 @@ def _tell(
     for odd in report.unrepeatable[:3]:
         console.print(f"NOT REPEATABLE: {odd.problem} (schedule {odd.schedule}, seed {odd.seed})")
     if not told:
-        meanings = meanings_of(summary["target"])
-        never = [m.mark for m in meanings if not report.marks.sometimes.get(m.mark)]
-        console.print(f"never reached: {', '.join(never) or 'nothing'}")
-        console.print(_marks_table(report, meanings))
+        console.print(certificate_screen(report.marks, summary["target"]))
     console.print(_verdict_line(certificate, report, summary))
-
-
-def _marks_table(report: Report, meanings: tuple[Mark, ...]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("mark", "count", "meaning"):
-        table.add_column(name, justify="right" if name == "count" else "left")
-    for mark, meaning in meanings:
-        count = report.marks.sometimes.get(mark, 0)
-        table.add_row(mark, f"{count:,}", meaning)
-    return table
 
 
 def _verdict_line(certificate: Certificate, report: Report, summary: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ class RunMarks(NamedTuple):
     ``triples`` (a1, b, a2): a1 and a2 are one task's consecutive steps on an object, b another's
     step on it between the two, in conflict with one of them.
     ``spans`` (kind, a1, a2) and ``touches`` (kind, name, write) are what triples are made of.
+    ``transitions`` are the names of those that the world went through.
     """
 
     points: dict[str, int]
@@ -35,10 +36,14 @@ class RunMarks(NamedTuple):
     triples: tuple[Triple, ...]
     spans: tuple[tuple[str, str, str], ...]
     touches: tuple[tuple[str, str, bool], ...]
+    transitions: tuple[str, ...] = ()
 
 
 def run_marks(
-    order: Sequence[str], points: Sequence[Point], sometimes: Mapping[str, int] | None = None
+    order: Sequence[str],
+    points: Sequence[Point],
+    sometimes: Mapping[str, int] | None = None,
+    transitions: tuple[str, ...] = (),
 ) -> RunMarks:
     """The marks of a run that took the steps ``order[i]`` at ``points[i]``."""
     by_object: dict[object, list[Access]] = {}
@@ -62,6 +67,7 @@ def run_marks(
         triples=tuple(triples),
         spans=tuple(spans),
         touches=tuple(touches),
+        transitions=transitions,
     )
 
 
@@ -106,12 +112,14 @@ class Marks:
     triples: Counter[Triple] = field(default_factory=Counter)
     spans: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     touches: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+    transitions: Counter[str] = field(default_factory=Counter)
 
     def add(self, run: RunMarks) -> int:
-        """Count one schedule; returns how many classes of orders and marks it was the first of."""
+        """Count one schedule; returns how many orders, marks, transitions it was the first of."""
         fresh = sum(pair not in self.pairs for pair in run.pairs)
         fresh += sum(triple not in self.triples for triple in run.triples)
         fresh += sum(mark not in self.sometimes for mark in run.sometimes)
+        fresh += sum(move not in self.transitions for move in run.transitions)
         self.schedules += 1
         self.points.update(run.points)
         self.sometimes.update(run.sometimes)
@@ -119,6 +127,7 @@ class Marks:
         self.triples.update(run.triples)
         self.spans.update(run.spans)
         self.touches.update(run.touches)
+        self.transitions.update(run.transitions)
         return fresh
 
     def merge(self, other: "Marks") -> None:
@@ -130,6 +139,7 @@ class Marks:
         self.triples.update(other.triples)
         self.spans.update(other.spans)
         self.touches.update(other.touches)
+        self.transitions.update(other.transitions)
 
     def unseen_mass(self) -> float:
         """Good-Turing: the chance that the next schedule shows an order not seen so far.
@@ -147,13 +157,19 @@ class Marks:
         """When no schedule failed: at 95 %, less than this share of schedules does (3/N)."""
         return min(1.0, 3.0 / self.schedules) if self.schedules else 1.0
 
+    def unseen_pairs(self) -> Iterator[Pair]:
+        """Pairs that could exist, judged by what tasks do to an object of one kind, and that no
+        schedule has shown; in order of first appearance of their parts."""
+        for names in self._writers().values():
+            for first, first_write in names.items():
+                for second, write in names.items():
+                    if (first_write or write) and (first, second) not in self.pairs:
+                        yield first, second
+
     def unseen_triples(self) -> Iterator[Triple]:
         """Triples that could exist, judged by what one task does to an object and others do to it,
         and that no schedule has shown; in order of first appearance of their parts."""
-        by_kind: dict[str, dict[str, bool]] = {}
-        for kind, name, write in self.touches:
-            names = by_kind.setdefault(kind, {})
-            names[name] = names.get(name, False) or write
+        by_kind = self._writers()
         for kind, first, second in self.spans:
             names = by_kind[kind]
             own = names[first] or names[second]
@@ -161,6 +177,14 @@ class Marks:
                 triple = (first, middle, second)
                 if (own or write) and triple not in self.triples:
                     yield triple
+
+    def _writers(self) -> dict[str, dict[str, bool]]:
+        """By kind of object, the points seen at one, and whether they write."""
+        by_kind: dict[str, dict[str, bool]] = {}
+        for kind, name, write in self.touches:
+            names = by_kind.setdefault(kind, {})
+            names[name] = names.get(name, False) or write
+        return by_kind
 
 
 class Missing(NamedTuple):

@@ -16,6 +16,7 @@ from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.hunt.stall import Stalled, stall_watch
+from harness.hunt.transitions import Transitions
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
 STEP_LIMIT = 2_000
@@ -55,10 +56,10 @@ class ArenaRunner:
         fault = self._fault
         if fault is None and scenario.get("fault"):
             fault = fault_named(scenario["fault"])
-        marks = Marks(config)
+        marks, moves = Marks(config), Transitions()
         watch = Watch(
             default_oracles("every", without=self._without),
-            listeners=[marks],
+            listeners=[marks, moves],
             on_violation=lambda seen: None if excused(seen) else found.append(seen),
         )
         self.cache = cache = UnifiedCache(config, watch)
@@ -100,17 +101,23 @@ class ArenaRunner:
             if isinstance(ended.error, Divergence):
                 raise ended.error
             if not found:
-                self._judge(ended, arena, watch, found, steps)
+                self._judge(ended, arena, watch, (marks, moves), found, steps)
         tape = search.tape
         return Outcome(
             verdict=_verdict(found[0]) if found else None,
             ended=ended,
             tape=tape,
-            marks=run_marks(tape.order, tape.points, _reached(marks)),
+            marks=run_marks(tape.order, tape.points, _reached(marks), moves.reached()),
         )
 
     def _judge(
-        self, ended: Ended, arena: Arena, watch: Watch, found: list[Violation], steps: int
+        self,
+        ended: Ended,
+        arena: Arena,
+        watch: Watch,
+        reached: tuple[Marks, Transitions],
+        found: list[Violation],
+        steps: int,
     ) -> None:
         """The run is over and no oracle spoke: did it end well, and is all at rest?"""
         if ended.reason in ("deadlock", "step_limit"):
@@ -121,6 +128,8 @@ class ArenaRunner:
         elif ended.reason == "finished":
             try:
                 arena.rest()
+                for counter in reached:
+                    counter.freeze()  # the flush at rest evicts nothing
                 watch.at_rest()
             except Exception as error:
                 found.append(_broken(error, steps))

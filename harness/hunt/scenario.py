@@ -134,7 +134,7 @@ def requests_of(scenario: Scenario) -> list[Request]:
         r._replace(
             shared=first[r.group].shared,
             own=first[r.group].own,
-            answer=r.answer * scenario["page_size"],  # pages, so that windows slide while it answers
+            answer=r.answer * scenario["page_size"],  # pages: windows slide meanwhile
         )
         for r in requests
     ]
