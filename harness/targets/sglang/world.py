@@ -40,7 +40,17 @@ class Launch:
         for at, req in enumerate(batch.reqs):
             start = int(prefixes[at]) if at < len(prefixes) else int(batch.seq_lens[at]) - 1
             self.rows.append(world.row_of(req, start, int(batch.seq_lens[at])))
+        names = ("mamba_cow_src_indices", "mamba_cow_dst_indices", "mamba_clear_indices")
+        found = [_states(batch, name) if extending else None for name in names]
+        self.copied, self.cleared = found[:2], found[2]
         self.tokens = [row.truth[row.stop] for row in self.rows]
+
+
+def _states(batch: Any, name: str) -> Any:
+    """States that the model clears or copies before it runs, where the release leaves that to it
+    (`ModelRunner`, from 0.5.13 on)."""
+    found = getattr(batch, name, None)
+    return None if found is None else found.numpy().copy()
 
 
 class Row:
@@ -245,6 +255,12 @@ class World:
 
     def _forward(self, launch: Launch) -> None:
         """The model: reads what is cached before a request's new tokens, writes theirs."""
+        source, target = launch.copied
+        if launch.cleared is not None:
+            self.pools.states.mamba_cache.temporal.numpy()[0, launch.cleared] = 0
+        if source is not None:
+            states = self.pools.states.mamba_cache.temporal.numpy()
+            states[0, target] = states[0, source]
         for row in launch.rows:
             for watcher in self.watchers:
                 watcher.reads(row)
