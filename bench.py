@@ -73,6 +73,9 @@ def report(directory: str) -> None:
     help="portfolio, uniform, sticky, urw, pos, pct, pct3, mutation or directed.",
 )
 @click.option(
+    "--towards", default="", metavar="ORDER", help='Head for it: "point -> point [-> point]".'
+)
+@click.option(
     "--grain",
     type=GRAINS,
     default="both",
@@ -104,11 +107,17 @@ def hunt(**flags: Any) -> None:
 @cli.command("replay")
 @click.argument("file", type=click.Path())
 @click.option("--step", is_flag=True, help="Show tree, pools and locks before each step, and wait.")
-def replay(file: str, step: bool) -> None:
+@click.option(
+    "--script",
+    default="",
+    metavar="FILE",
+    help="Write a release's finding as one file that needs only the release and torch.",
+)
+def replay(file: str, step: bool, script: str) -> None:
     """Repeat a finding strictly, step by step."""
     from harness.cli import replay as replay_command
 
-    raise SystemExit(replay_command.run(file, step))
+    raise SystemExit(replay_command.run(file, step, script))
 
 
 @cli.command("faults")

@@ -17,7 +17,7 @@ from harness.cli import sweep as sweep_command
 from harness.cli.certificate import evidence
 from harness.cli.certificate import screen as certificate_screen
 from harness.cli.errors import UserError
-from harness.explore.campaign import Report, strategy_named
+from harness.explore.campaign import Report, strategy_named, towards
 from harness.explore.marks import Certificate, certify
 from harness.explore.strategies import pct_bound
 from harness.faults import fault_named
@@ -71,7 +71,7 @@ def _prefix(search: Search) -> str:
 
 def required(search: Search) -> tuple[str, ...]:
     """What a hunt over the whole swarm must have seen; a given scenario or a fault need not."""
-    if search.scenario is not None or search.fault:
+    if search.scenario is not None or search.fault or search.towards:
         return ()
     known = {m.mark for m in meanings_of(search.target)}
     return tuple(mark for mark in required_of(search.target) if mark in known)
@@ -85,6 +85,10 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
         strategy_named(flags["strategy"])
     except ValueError as error:
         raise UserError(f"--strategy: {error}") from None
+    try:
+        aim = towards(flags["towards"]) if flags["towards"] else None
+    except ValueError as error:
+        raise UserError(f"--towards: {error}") from None
     jobs = flags["jobs"] or len(os.sched_getaffinity(0))
     if jobs < 1:
         raise UserError(f"--jobs must be 1 or more, not {jobs}")
@@ -92,7 +96,8 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
     fault = flags["fault"] or (scenario or {}).get("fault", "")
     search = Search(
         grain=scenario["grain"] if scenario else flags["grain"],
-        strategy=flags["strategy"],
+        strategy=aim.name if aim is not None else flags["strategy"],
+        towards=flags["towards"],
         fault=fault,
         seed=flags["seed"],
         budget_s=flags["budget"],
@@ -200,6 +205,7 @@ def _summary(
         "fault": search.fault,
         "grain": search.grain,
         "strategy": search.strategy,
+        "towards": _towards(search, report),
         "by_strategy": report.by_strategy,
         "unseen_mass": certificate.unseen_mass,
         "failure_bound_95": certificate.failure_bound if not report.findings else None,
@@ -230,6 +236,15 @@ def _summary(
             for one in told
         ],
     }
+
+
+def _towards(search: Search, report: Report) -> dict[str, Any] | None:
+    """In how many schedules the order that was headed for came about."""
+    if not search.towards:
+        return None
+    order = tuple(name.strip() for name in search.towards.split("->"))
+    seen = [*report.marks.pairs.items(), *report.marks.triples.items()]
+    return {"order": " -> ".join(order), "schedules": sum(n for which, n in seen if which == order)}
 
 
 def _write(
@@ -299,6 +314,8 @@ def _verdict_line(certificate: Certificate, report: Report, summary: Mapping[str
         f" {len(report.marks.pairs):,} ordered pairs, {len(report.marks.triples):,} triples,"
         f" {certificate.unseen_mass:.2%} of the orders estimated unseen"
     )
+    if summary["towards"]:
+        line += "; {order} in {schedules:,} of them".format(**summary["towards"])
     if certificate.verdict == "pass":
         line += f"; at 95 % fewer than {certificate.failure_bound:.2g} of schedules fail"
     if certificate.missing:

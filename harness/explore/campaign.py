@@ -119,7 +119,7 @@ class Campaign:
         self._estimator = Estimator()
         members = strategy.members if isinstance(strategy, Portfolio) else [strategy]
         self._learners = [m for m in members if isinstance(m, TapeMutation)]
-        self._directed = [m for m in members if isinstance(m, Directed)]
+        self._directed = [m for m in members if isinstance(m, Directed) and not m.given]
 
     def run(
         self,
@@ -197,7 +197,19 @@ class Campaign:
     def _aim(self) -> None:
         """Head for orders that no schedule has shown so far."""
         for directed in self._directed:
-            directed.aims = tuple(islice(self.report.marks.unseen_triples(), AIMS))
+            marks = self.report.marks
+            pairs, triples = marks.unseen_pairs(), marks.unseen_triples()
+            directed.aims = (*islice(pairs, AIMS), *islice(triples, AIMS))
+
+
+def towards(text: str) -> Directed:
+    """A search for one order, "a -> b" or "a -> b -> c"; ValueError says what an order is."""
+    match [name.strip() for name in text.split("->")]:
+        case [str(a), str(b)] if a and b:
+            return Directed([(a, b)], given=True)
+        case [str(a), str(b), str(c)] if a and b and c:
+            return Directed([(a, b, c)], given=True)
+    raise ValueError(f"{text!r} is no order: two or three points, such as 'admit.lock -> pressure'")
 
 
 def strategy_named(name: str) -> Strategy:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from harness.explore.estimate import Estimate
 from harness.explore.kernel import Task
-from harness.explore.marks import Triple
+from harness.explore.marks import Pair, Triple
 from harness.explore.outcome import Scenario
 from harness.explore.prng import SplitMix
 from harness.explore.strategies import Strategy
@@ -17,6 +17,8 @@ from harness.explore.tape import Choice, LenientReplay, Tape
 
 CORPUS = 64
 PATIENCE = 64
+
+Order = Pair | Triple
 
 
 class TapeMutation(Strategy):
@@ -87,19 +89,23 @@ def mutated(tape: Tape, rng: SplitMix) -> Tape:
 
 
 class Directed(Strategy):
-    """Heads for one order (a1, b, a2): holds the task that has just done a1, until another has
-    done b to the same object, then lets it do a2. The rest is a uniform walk.
+    """Heads for one order of steps of different tasks on one object. The rest is a uniform walk.
 
-    Each run heads for one of ``aims``; without any this is a uniform walk. A task is held for at
-    most ``PATIENCE`` choices, and never when it alone could go on.
+    (a, b): holds a task that is about to do b, until another has just done a, then lets it go.
+    (a1, b, a2): holds the task that has just done a1, until another has done b to the same object,
+    then lets it do a2.
+
+    Each run heads for one of ``aims``; without any this is a uniform walk. ``given`` aims are not
+    replaced. A task is held for at most ``PATIENCE`` choices, never when it alone could go on.
     """
 
     name = "directed"
 
-    def __init__(self, aims: Sequence[Triple] = ()) -> None:
+    def __init__(self, aims: Sequence[Order] = (), *, given: bool = False) -> None:
         super().__init__()
         self.aims = aims
-        self.aim: Triple | None = None
+        self.given = given
+        self.aim: Order | None = None
         self._held: Task | None = None
         self._object: object = None
         self._passed = False
@@ -109,31 +115,64 @@ class Directed(Strategy):
         super().begin(seed, estimate)
         self._held = None
         self._passed = False
+        self._patience = PATIENCE
         self.aim = self.rng.choice(self.aims) if self.aims else None
 
     def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
-        at = self._choose(runnable)
-        if self.aim is not None:
-            self._note(runnable[at])
+        aim = self.aim
+        if aim is None:
+            return self.rng.below(len(runnable))
+        if len(aim) == 2:
+            return self._meet(runnable, aim)
+        held = self._held
+        if held is not None and held in runnable and self._strayed(held, aim):
+            self._held = None
+        at = self._choose(runnable, aim)
+        self._note(runnable[at], aim)
         return at
 
-    def _choose(self, runnable: Sequence[Task]) -> int:
-        held = self._held
-        if held is None or self.aim is None:
-            return self.rng.below(len(runnable))
-        if self._passed:
-            for at, task in enumerate(runnable):
-                if task is held:
+    def _meet(self, runnable: Sequence[Task], aim: Pair) -> int:
+        """``_held`` is here the task that did the first step, if that was the last one chosen."""
+        firsts, seconds = (self._standing(runnable, name) for name in aim)
+        if self._held is not None:
+            for at in seconds:
+                if runnable[at] is not self._held and runnable[at].point.obj == self._object:
+                    self._held, self._patience = None, 0  # met: the rest is a walk
                     return at
-            return self.rng.below(len(runnable))
-        free = [at for at, task in enumerate(runnable) if task is not held]
-        wanted = [at for at in free if self._is(runnable[at], self.aim[1])]
+        at = self._together(runnable, firsts, seconds)
+        if at < 0:
+            at = self._others(runnable, [*firsts[:1], *seconds[:1]])
+        chosen = runnable[at]
+        self._held = chosen if chosen.point.name == aim[0] else None
+        self._object = chosen.point.obj
+        return at
+
+    def _together(self, runnable: Sequence[Task], firsts: list[int], seconds: list[int]) -> int:
+        """One that is about to do the first step while another is about to do the second."""
+        for at in firsts:
+            for other in seconds:
+                if at != other and runnable[at].point.obj == runnable[other].point.obj:
+                    return at
+        return -1
+
+    def _choose(self, runnable: Sequence[Task], aim: Triple) -> int:
+        held, first, middle = self._held, aim[0], aim[1]
+        if held is None:
+            waiting = self._standing(runnable, middle)[:1]
+            starts = [at for at in self._standing(runnable, first) if at not in waiting]
+            if waiting and starts and self._patience > 0:
+                return self.rng.choice(starts)
+            return self._others(runnable, waiting)
+        there = [at for at, task in enumerate(runnable) if task is held]
+        if self._passed:
+            return there[0] if there else self.rng.below(len(runnable))
+        free = [at for at in range(len(runnable)) if at not in there]
+        wanted = [at for at in free if self._is(runnable[at], middle)]
         return self.rng.choice(wanted or free)
 
-    def _note(self, task: Task) -> None:
+    def _note(self, task: Task, aim: Triple) -> None:
         """Follow what the chosen step does to the plan."""
-        assert self.aim is not None
-        first, middle, last = self.aim
+        first, middle, last = aim
         if self._held is None:
             if task.point.name == first:
                 self._held, self._object = task, task.point.obj
@@ -145,6 +184,21 @@ class Directed(Strategy):
         done = self._passed and task is self._held and self._is(task, last)
         if done or self._patience <= 0:
             self._held = None
+
+    def _strayed(self, held: Task, aim: Triple) -> bool:
+        """Its next step on the object is another one, so this cannot become the order."""
+        return held.point.obj == self._object and held.point.name != aim[2]
+
+    def _others(self, runnable: Sequence[Task], kept: list[int]) -> int:
+        """Anybody but those at ``kept``, as long as patience lasts and there is somebody."""
+        free = [at for at in range(len(runnable)) if at not in kept]
+        if kept and free and self._patience > 0:
+            self._patience -= 1
+            return self.rng.choice(free)
+        return self.rng.below(len(runnable))
+
+    def _standing(self, runnable: Sequence[Task], name: str) -> list[int]:
+        return [at for at, task in enumerate(runnable) if task.point.name == name]
 
     def _is(self, task: Task, name: str) -> bool:
         return task.point.name == name and task.point.obj == self._object

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
-from harness.explore.campaign import Campaign, Report, strategy_named
+from harness.explore.campaign import Campaign, Report, strategy_named, towards
 from harness.explore.outcome import Scenario
 from harness.explore.prng import derive
 from harness.hunt.scenario import swarm
@@ -27,6 +27,7 @@ class Search:
 
     grain: str = "both"  # scheduler, fine, or both in turn
     strategy: str = "portfolio"
+    towards: str = ""  # an order to head for, instead of a strategy
     fault: str = ""
     seed: int = 42
     budget_s: float = 60.0
@@ -155,7 +156,7 @@ def campaign_of(search: Search, job: int) -> Campaign:
     return Campaign(
         runner=target_of(search.target, search.fault).runner,
         scenarios=_Scenarios(search, job),
-        strategy=strategy_named(search.strategy),
+        strategy=towards(search.towards) if search.towards else strategy_named(search.strategy),
         seed=derive(search.seed, "job", job),
     )
 

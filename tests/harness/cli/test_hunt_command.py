@@ -7,6 +7,7 @@ import pytest
 
 from harness.faults import FAULTS
 from tests.harness.cli.test_soak_command import bench
+from tests.harness.record.test_output_doc import table
 
 MICRO = "tests/scenarios/micro/write_back_eviction.toml"
 
@@ -74,6 +75,24 @@ def test_what_a_sweep_finds_is_saved_and_replayed_exactly(tmp_path: Path) -> Non
     assert again.returncode == 3, again.stdout + again.stderr
 
 
+def test_a_hunt_towards_an_order_says_how_often_it_came_about(tmp_path: Path) -> None:
+    done = bench(
+        "hunt", "--towards", "client.abort -> forward", "--budget", "3s", "--jobs", "1", "--json",
+        "--scenario", "tests/scenarios/fast/three_requests_tiny_pools.toml",
+        "--output-dir", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["strategy"] == "directed"
+    assert summary["towards"]["order"] == "client.abort -> forward"
+    assert summary["towards"]["schedules"] > summary["schedules"] / 2
+    listed = table("What a hunt leaves behind", number=1)
+    assert [row[0] for row in listed] == list(summary)
+    (run,) = tmp_path.iterdir()
+    files = {row[0] for row in table("What a hunt leaves behind")}
+    assert {path.name for path in run.iterdir()} <= files
+
+
 def test_the_catalogue_lists_every_fault() -> None:
     listed = json.loads(bench("faults", "--json").stdout)
     assert [row["name"] for row in listed] == list(FAULTS)
@@ -99,6 +118,7 @@ def test_a_score_says_what_was_found_by_whom_and_how_soon(tmp_path: Path) -> Non
     [
         (["hunt", "--fault", "receiptless"], "receiptless-release"),
         (["hunt", "--strategy", "luck"], "portfolio"),
+        (["hunt", "--towards", "forward"], "two or three points"),
         (["hunt", "--grain", "coarse"], "scheduler"),
         (["hunt", "--exhaustive"], "--scenario"),
         (["hunt", "--exhaustive", "--sweep", "all"], "--sweep"),

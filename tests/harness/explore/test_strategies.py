@@ -157,8 +157,8 @@ def test_a_directed_search_lets_the_held_task_go_once_the_other_has_passed() -> 
     class Held(Model):
         def build(self, kernel: Kernel, scenario: Scenario, sometimes: dict[str, int]) -> Judge:
             async def hold() -> None:
-                for name in ("a1", "between", "a2"):
-                    await kernel.point(name, ("node", 1))
+                for name, node in (("a1", 1), ("between", 2), ("a2", 1)):
+                    await kernel.point(name, ("node", node))
 
             async def pass_by() -> None:
                 for name in ("b", "c", "c", "c", "c"):
