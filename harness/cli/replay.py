@@ -14,13 +14,14 @@ from harness.explore.tape import Divergence, StrictReplay
 from harness.faults import fault_named
 from harness.hunt.picture import lines_of, picture_of
 from harness.hunt.runner import ArenaRunner
-from harness.hunt.screen import finding_screen
+from harness.hunt.screen import finding_screen, text_of
 from harness.targets.choose import REFERENCE, Target, check_target, target_of
 from harness.targets.sglang.environment import MissingRelease
+from harness.targets.sglang.script import script_of
 from harness.verdict import Exit
 
 
-def run(file: str, step: bool) -> int:
+def run(file: str, step: bool, script: str = "") -> int:
     """Repeat a replay file: 3 when its violation came again, 6 when the run took another way."""
     try:
         replay = load(Path(file))
@@ -53,19 +54,29 @@ def run(file: str, step: bool) -> int:
         click.echo(f"PASS: {replay.steps} steps, digest {replay.digest}")
         return Exit.PASS
     size = measure(replay.scenario, outcome)
-    Console().print(
-        finding_screen(
-            story,
-            found=_origin(replay),
-            before=size,
-            after=size,
-            replays=0,
-            stable=True,
-            neighbour=nearest_pass(runner, replay.scenario, outcome),
-            command=f"python bench.py replay {file}",
-        )
+    screen = finding_screen(
+        story,
+        found=_origin(replay),
+        before=size,
+        after=size,
+        replays=0,
+        stable=True,
+        neighbour=nearest_pass(runner, replay.scenario, outcome),
+        command=f"python bench.py replay {file}",
     )
+    Console().print(screen)
+    if script:
+        _write_script(replay, text_of(screen), Path(script))
     return Exit.VIOLATION
+
+
+def _write_script(replay: Replay, story: str, path: Path) -> None:
+    """The finding as one file; only a release's can be told without this project."""
+    if "target" not in replay.scenario:
+        raise UserError("--script is for findings in a release, not in the reference cache")
+    assert replay.verdict is not None
+    title = f"{replay.scenario['target']}: {replay.verdict.kind}"
+    path.write_text(script_of(replay, title, story), encoding="utf-8")
 
 
 def _target(replay: Replay) -> Target:

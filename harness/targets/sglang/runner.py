@@ -3,6 +3,7 @@
 Invariant: a verdict's class says which promise broke and where, never which numbers it broke with.
 """
 
+import re
 from types import TracebackType
 from typing import Protocol
 
@@ -11,7 +12,6 @@ from harness.explore.marks import run_marks
 from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
-from harness.oracles.violation import Violation
 from harness.targets.sglang.marks import Marks
 from harness.targets.sglang.oracles import ORACLES, Broken
 from harness.targets.sglang.release import Release
@@ -59,20 +59,16 @@ class ReleaseRunner:
         if spectator is not None and ended.reason == "raised":
             last = next(task for task in kernel.tasks if task.name == ended.task)
             spectator.after_step(last, last.point)
-        violation = _judge(ended)
-        if violation is None:
+        verdict = _judge(ended)
+        if verdict is None:
             try:
                 world.rest()
                 view.forget()
                 for oracle in oracles:
                     oracle.at_rest()
             except Exception as error:
-                violation = violation_of(error, ended.steps)
+                verdict = verdict_of(error)
         tape = search.tape
-        verdict = None
-        if violation is not None:
-            message = f"expected {violation.expected}, saw {violation.seen}"
-            verdict = Verdict(violation.oracle, violation.kind, message)
         reached = {mark: n for mark, n in marks.counts.items() if n}
         return Outcome(
             verdict=verdict,
@@ -82,23 +78,24 @@ class ReleaseRunner:
         )
 
 
-def _judge(ended: Ended) -> Violation | None:
+def _judge(ended: Ended) -> Verdict | None:
     """Did the run end well?"""
     if ended.reason in ("deadlock", "step_limit"):
         waiting = ", ".join(f"{w.task} at {w.point.name}" for w in ended.waiting)
-        return Violation("P1", ended.reason, "every request ends", waiting, ended.steps, 0.0)
-    return None if ended.error is None else violation_of(ended.error, ended.steps)
+        return Verdict("P1", ended.reason, f"expected every request ends, saw {waiting}")
+    return None if ended.error is None else verdict_of(ended.error)
 
 
-def violation_of(error: BaseException, step: int) -> Violation:
+def verdict_of(error: BaseException) -> Verdict:
     """An oracle's finding, or a crash of the release: named after the function that raised and the
     one of the cache or the scheduler that was called."""
     if isinstance(error, Broken):
-        return Violation(error.oracle, error.signature, error.expected, error.seen, step, 0.0)
+        said = f"expected {error.expected}, saw {error.seen}"
+        return Verdict(error.oracle, re.sub(r"\d+", "#", error.signature), said)
     inner, entry = _frames(error.__traceback__)
     signature = f"{type(error).__name__} in {inner}" + (f", from {entry}" if entry else "")
     said = str(error).split("\n")[0] or "nothing said"
-    return Violation("crash", signature, "no exception", said, step, 0.0)
+    return Verdict("crash", signature, f"expected no exception, saw {said}")
 
 
 _ENTRIES = (
