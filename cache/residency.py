@@ -44,6 +44,7 @@ class Residency:
         self.held_pages = dict.fromkeys(self.victims, 0)  # of nodes, ready or filling
         self.locked_pages = dict.fromkeys(self.victims, 0)  # of these, under some lock
         self.leaving: dict[int, Node] = {}
+        self._stuck: dict[int, Node] = {}  # on the host alone, and held by its place on the device
         tiers = tuple(Tier) if config.hierarchical else (DEVICE,)
         self._places = [(tier, component) for tier in tiers for component in self.components]
         self._observer = observer
@@ -132,6 +133,8 @@ class Residency:
         """Slots that are free or held by what may be evicted, in time."""
         place = (tier, component)
         evictable = self.held_pages[place] - self.locked_pages[place]
+        if self._stuck and place == (HOST, FULL):
+            evictable -= self._stuck_pages()
         return self.pools[place].free_slots + evictable
 
     def leaving_pages(self) -> tuple[int, ...]:
@@ -188,12 +191,31 @@ class Residency:
         backups = {copy.number for copy in node.inbound[HOST] if copy is not None}
         return node.kids[DEVICE] > 0 or node.locks[DEVICE][FULL] > len(backups)
 
+    def _stuck_pages(self) -> int:
+        """Unlocked FULL pages on the host that cannot go: those of stuck nodes, and above them."""
+        nodes = {above.number: above for node in self._stuck.values() for above in node.ancestors()}
+        return sum(
+            len(node.slots[HOST][FULL] or ())
+            for node in nodes.values()
+            if not node.locks[HOST][FULL]
+        )
+
     def _review(self, node: Node, tier: Tier, component: Component) -> None:
+        if tier is HOST and component is FULL:
+            self._note_stuck(node)
         victims = self.victims[tier, component]
         if self.may_go(node, tier, component):
             victims.offer(node)
         else:
             victims.withdraw(node)
+
+    def _note_stuck(self, node: Node) -> None:
+        """A failed load-back leaves its anchor's holders with a place that only the host fills."""
+        alone = node.slots[HOST][FULL] is not None and node.slots[DEVICE][FULL] is None
+        if alone and node.locks[DEVICE][FULL]:
+            self._stuck[node.number] = node
+        else:
+            self._stuck.pop(node.number, None)
 
     def _put(self, node: Node, tier: Tier, component: Component, slots: list[int]) -> None:
         assert len(slots) * self._page_size == node.tokens

@@ -126,3 +126,44 @@ def touch_forgotten(cache: UnifiedCache) -> None:
     Victims go in the order in which they came.
     """
     patch(cache.residency, "touch", lambda original, node, anchor, now: None)
+
+
+@family.fault("P2")
+def host_evicts_the_demand(cache: UnifiedCache) -> None:
+    """The host evicts what a backup asks for, not what it is short of.
+
+    Half of what the host keeps goes with every backup.
+    """
+
+    def make_room(original: Any, component: Component, wanted: int) -> None:
+        most = cache.residency.obtainable(Tier.HOST, component)
+        original(component, min(most, wanted + cache.pools[Tier.HOST, component].free_slots))
+
+    patch(cache.backups._hosts, "_make_room", make_room)
+
+
+@family.fault("P2")
+def demotion_drops_what_hangs_below(cache: UnifiedCache) -> None:
+    """A node that goes from the device takes the host-only nodes below it along.
+
+    It has its own host copy and so could carry them; the hits are lost for nothing.
+    """
+
+    def let_go(original: Any, node: Node, short: int = 0) -> None:
+        cache.backups._hosts.drop_below(node)
+        original(node, short)
+
+    patch(cache.evictor, "_let_go", let_go)
+
+
+@family.fault("P2", "M2")
+def room_made_and_then_refused(cache: UnifiedCache) -> None:
+    """The host gives pages up for a backup and then finds that it cannot have enough.
+
+    A demand that cannot be met must cost nothing.
+    """
+
+    def make_room(original: Any, pages: list[int]) -> bool:
+        return bool(original(pages)) and sum(pages) < 3
+
+    patch(cache.backups._hosts, "make_room", make_room)

@@ -17,6 +17,7 @@ from harness.oracles.base import Oracle
 from harness.oracles.content import Content
 from harness.oracles.copies import Copies
 from harness.oracles.events import Events
+from harness.oracles.host import Host
 from harness.oracles.locks import Locks
 from harness.oracles.ownership import Ownership
 from harness.oracles.progress import Progress
@@ -47,6 +48,7 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Ownership,
     Structure,
     Backups,
+    Host,
     Progress,
 )
 CREDITS = {"every": 2_048, "sampled": 4}

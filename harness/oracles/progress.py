@@ -21,6 +21,7 @@ class Victim(NamedTuple):
     short: list[int]  # by component, beyond what copies in flight will free
     passed: list[bool]  # by component, whether another one was due before it
     counts: bool  # False for dead weight that went with the victim before
+    backed: bool  # its window is ready on the host
 
 
 class Progress(Oracle):
@@ -196,7 +197,8 @@ class Progress(Oracle):
         if not swept and max(short) <= 0:
             self.report("P2", "evicts.met", f"no victim once {self._demand} is met", node)
         passed = [False] * len(short) if swept else self._passed(node, short)
-        self._victim = Victim(node, node.parent, short, passed, not swept)
+        backed = self.windowed and node.ready(Tier.HOST, Component.SWA)
+        self._victim = Victim(node, node.parent, short, passed, not swept, backed)
         self._went = [False, False]
 
     def _end_victim(self) -> None:
@@ -207,6 +209,9 @@ class Progress(Oracle):
         went_full, went_swa = self._went
         if not went_full and victim.short[Component.SWA] <= 0:
             self.report("P2", "evicts.window", "no window while only FULL is short", victim.node)
+        if went_full and victim.backed and victim.short[Component.FULL] <= 0:
+            expected = "FULL kept: only windows are short and the host has this one"
+            self.report("P2", "evicts.full", expected, victim.node)
         for component in self.components:
             gone = went_full if component is Component.FULL else went_swa
             if gone and victim.short[component] > 0 and not victim.passed[component]:

@@ -57,12 +57,13 @@ class Shades(Observer):
         """Pages of the tree that the table pointed at before its latest commit."""
         return self._shared.get(table, 0)
 
-    def rank(self, node: Node, component: Component) -> Rank:
-        """Smaller goes first: the documented order of eviction from the device."""
+    def rank(self, node: Node, component: Component, tier: Tier = Tier.DEVICE) -> Rank:
+        """Smaller goes first: the documented order of eviction from `tier`."""
         shade = self.of(node)
         used = shade.used[component]
         depth = -node.start if component is Component.FULL else node.start
-        match self._config.device_eviction:
+        config = self._config
+        match config.device_eviction if tier is Tier.DEVICE else config.host_eviction:
             case EvictionOrder.LRU:
                 return (used, depth)
             case EvictionOrder.LFU:

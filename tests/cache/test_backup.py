@@ -139,3 +139,21 @@ def test_a_node_larger_than_the_host_does_not_cost_the_host_what_it_has():
     serve(cache, a_key([5, 6, 7]))
     assert cache.backups.refused == 1
     assert node_at(cache, [1]).ready(Tier.HOST, FULL)
+
+
+def test_a_backup_that_cannot_be_had_costs_the_host_nothing():
+    """A failed load-back leaves a holder with a place that only the host fills: those pages are
+    not to be had, and nothing else may go in the vain hope for them."""
+    cache = a_cache(full=(6, 4), policy=WritePolicy.WRITE_THROUGH)
+    for text in ([1, 2], [3]):
+        serve(cache, a_key(text))
+        land(cache)
+    demote(cache)
+    waiting = admit(cache, a_key([1, 2]))
+    fail(cache, Tier.DEVICE)
+    assert waiting.lock is not None
+    assert node_at(cache, [1, 2]).slots[Tier.DEVICE][FULL] is None
+    serve(cache, a_key([4, 5, 6]))
+    assert cache.backups.refused == 1
+    assert cache.match(a_key([3])).loadable_tokens == 2, "the rest of the host was left alone"
+    assert audit(cache) == []

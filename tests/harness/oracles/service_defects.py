@@ -288,3 +288,42 @@ def a_node_that_waited_for_its_backup_stays(cache: UnifiedCache) -> None:
 @defect("P2")
 def a_victim_that_is_backed_up_is_forgotten(cache: UnifiedCache) -> None:
     patch(cache.residency, "leave", lambda original, node, component: None)
+
+
+# -- what the host gives up ------------------------------------------------------------------------
+
+
+@defect("P2")
+def the_host_gives_up_a_page_too_many(cache: UnifiedCache) -> None:
+    hosts = cache.backups._hosts
+    patch(hosts, "_make_room", lambda original, component, wanted: original(component, wanted + 1))
+
+
+@defect("S6")
+def the_host_gives_up_the_last_in_order(cache: UnifiedCache) -> None:
+    victims = cache.residency.victims[HOST, FULL]
+
+    def first(original):
+        numbers = victims.numbers()
+        nodes = [node for node in cache.tree.nodes() if node.number in numbers]
+        return max(nodes, key=victims.rank, default=None)
+
+    patch(victims, "first", first)
+
+
+@defect("P2", "M2")
+def the_host_gives_up_for_nothing(cache: UnifiedCache) -> None:
+    """Room is made for a backup, which is then refused all the same."""
+    hosts = cache.backups._hosts
+    patch(hosts, "make_room", lambda original, pages: original(pages) and sum(pages) < 2)
+
+
+@defect("P2")
+def a_leaf_goes_whole_though_only_its_window_is_short(cache: UnifiedCache) -> None:
+    def evict_window(original, node, short):
+        if node in cache.residency.victims[DEVICE, FULL]:
+            cache.evictor._let_go(node)
+        else:
+            original(node, short)
+
+    patch(cache.evictor, "_evict_window", evict_window)
