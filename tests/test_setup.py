@@ -74,6 +74,12 @@ def test_make_help_has_one_line_for_each_target():
     assert {"help", "venv", "soak", "test", "lint", "bench", "clean"} <= set(listed)
 
 
+def test_make_test_ends_with_a_hunt_unless_tests_are_picked():
+    hunt = "bench.py hunt --budget 60s --seed commit"
+    assert hunt in _make("-n", "test").stdout.splitlines()[-1]
+    assert hunt not in _make("-n", "test", "ARGS=-k tree").stdout
+
+
 @pytest.mark.parametrize("python", ["no-such-python", "false"])
 def test_make_says_in_one_line_that_the_python_will_not_do(python, tmp_path):
     done = _make("venv", f"PYTHON={python}", f"VENV={tmp_path}/venv")
