@@ -54,7 +54,7 @@ class Persists:
             pages = len(node.slots[HOST][FULL] or ())
             if self.queue and self._pages() + pages > self._most_pages:
                 self.held_back += 1
-                return
+                continue
             self._issue(node, lacking)
 
     def run(self, persist: Persist) -> None:

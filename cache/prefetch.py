@@ -96,7 +96,7 @@ class Prefetches:
     def conclude(self, prefetch: Prefetch) -> None:
         """Ask for no more. What has landed is in the tree afterwards; a batch under way keeps its
         slots until its reply."""
-        if prefetch.over or prefetch.stopped:
+        if prefetch.stopped:
             return
         if prefetch.phase is PrefetchState.ENDED:
             self.acknowledge(prefetch)
@@ -106,7 +106,7 @@ class Prefetches:
 
     def cancel(self, prefetch: Prefetch) -> None:
         """The request has left: nothing of it is kept but the slots of a batch under way."""
-        if not prefetch.over and not prefetch.stopped:
+        if not prefetch.stopped:
             self._stop(prefetch, Outcome.CANCELLED)
 
     # -- storage's side --------------------------------------------------------------------------

@@ -78,13 +78,15 @@ class StorageTier:
 
     def conclude(self, prefetch: Prefetch) -> None:
         """The request is about to be admitted: what has come is in the tree, no more is asked."""
-        self.prefetches.conclude(prefetch)
-        self._observer.stepped(prefetch)
+        if prefetch.in_flight:
+            self.prefetches.conclude(prefetch)
+            self._observer.stepped(prefetch)
 
     def cancel(self, prefetch: Prefetch) -> None:
         """The request has left; its prefetch holds nothing but what storage is writing into."""
-        self.prefetches.cancel(prefetch)
-        self._observer.stepped(prefetch)
+        if prefetch.in_flight:
+            self.prefetches.cancel(prefetch)
+            self._observer.stepped(prefetch)
 
     def outstanding(self) -> list[Move]:
         """Moves whose reply is to come: the oldest persist, then every prefetch, oldest first.

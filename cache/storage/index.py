@@ -43,6 +43,10 @@ class PageIndex:
     def get(self, key: bytes) -> Entry | None:
         return self._entries.get(key)
 
+    def used_at(self, key: bytes) -> int:
+        """The logical time of the last use of a page that is there."""
+        return self._used[key]
+
     def has_head(self, entry: Entry) -> bool:
         """Whether the page could be added: its head is there."""
         return entry.head == ROOT or entry.head in self._entries

@@ -10,6 +10,7 @@ from cache.config import CacheConfig, Component, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.storage_moves import Outcome, Persist, Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -48,6 +49,18 @@ MEANINGS: tuple[Meaning, ...] = (
     Meaning("copy_failed", "a copy broke and its slots were given back"),
     Meaning("follower_doomed", "a copy was given back because the one it built on had failed"),
     Meaning("room_waited_for", "room was short and copies in flight were to bring it"),
+    Meaning("persist_landed", "pages of a node went to storage"),
+    Meaning("persist_refused", "storage did not take all of a persist"),
+    Meaning("prefetch_landed", "pages came from storage and were put into the tree"),
+    Meaning("prefetch_cut_short", "a request went on with a part of its prefetch, or none of it"),
+    Meaning("prefetch_cancelled", "a client left while its prefetch was under way"),
+    Meaning("prefetch_timed_out", "a request lost patience with its prefetch"),
+    Meaning("prefetch_without_room", "a prefetch found no host slots"),
+    Meaning("prefetch_met_the_tree", "what was fetched had come into the tree meanwhile"),
+    Meaning("storage_in_trouble", "storage failed, was slow, full, torn or lied"),
+    Meaning(
+        "split_while_persisting", "a node was cut while its pages were on their way to storage"
+    ),
     Meaning("retraction", "a running request gave its pages up for an older one"),
     Meaning("abort_while_queued", "a client left before its request was admitted"),
     Meaning("abort_while_loading", "a client left while its load-back was in flight"),
@@ -148,6 +161,7 @@ class Marks(Observer):
             self._filling.add(upper.number)
         flying = any(copy is not None for tier in Tier for copy in lower.inbound[tier])
         self.counts["split_with_copy_in_flight"] += flying
+        self.counts["split_while_persisting"] += lower.persisting > 0
         self.counts["split_under_lock"] += any(any(lower.locks[tier]) for tier in Tier)
 
     def issued(self, copy: Copy) -> None:
@@ -165,6 +179,21 @@ class Marks(Observer):
         else:
             self.hit("follower_doomed" if copy.doomed else "copy_failed")
             self._filling.difference_update(part.node.number for part in copy.parts if loading)
+
+    # -- storage -------------------------------------------------------------------------------
+
+    def persisted(self, persist: Persist) -> None:
+        done = persist.state is CopyState.DONE
+        self.hit("persist_landed" if done else "persist_refused")
+
+    def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        grown = sum(node.tokens for node in nodes)
+        self.counts["prefetch_landed"] += prefetch.grafted_end > prefetch.start
+        self.counts["prefetch_met_the_tree"] += prefetch.grafted_end - prefetch.start > grown
+
+    def prefetch_ended(self, prefetch: Prefetch) -> None:
+        self.counts["prefetch_without_room"] += prefetch.outcome is Outcome.NO_ROOM
+        self.counts["prefetch_cut_short"] += prefetch.outcome is Outcome.PARTIAL
 
     def loaded_back(self, match: Match, result: LoadBack) -> None:
         mark = _LOADS.get(result.outcome)

@@ -104,6 +104,20 @@ class Many:
 
 
 @dataclass(frozen=True)
+class Perhaps:
+    """A list with one item in ``share`` of the scenarios, else an empty one. Simplest is empty."""
+
+    item: Mapping[str, Knob]
+    share: float
+
+    def draw(self, rng: SplitMix) -> list[dict[str, Any]]:
+        return Many(self.item, 1, 1).draw(rng) if rng.unit() < self.share else []
+
+    def smaller(self, value: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+        yield from Many(self.item, 0, 1).smaller(value)
+
+
+@dataclass(frozen=True)
 class Swarm:
     """Knobs by name. ``fixed`` entries go into every scenario as they are."""
 

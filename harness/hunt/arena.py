@@ -24,8 +24,9 @@ from harness.engine.admission import Admission, Verdict
 from harness.engine.marks import Marks
 from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
-from harness.hunt.scenario import Request, requests_of
+from harness.hunt.scenario import GROUPS, Request, requests_of
 from harness.hunt.state import cache_state
+from harness.hunt.storage import StorageTasks
 
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
@@ -86,6 +87,12 @@ class Arena:
         self.seekers = [
             Seeker(r, self._size, ALIKE + r.group if alike else r.id) for r in requests_of(scenario)
         ]
+        self._storage: StorageTasks | None = None
+        if cache.storage is not None:
+            components = cache.config.components
+            self._storage = StorageTasks(
+                self.kernel, cache.storage, components, scenario, marks, self._changed, self._kick
+            )
 
     def start(self) -> None:
         self.kernel.state_key = self._state
@@ -97,6 +104,8 @@ class Arena:
 
     async def _setup(self) -> None:
         """Serve and evict until the tree looks as the scenario wants it; then let go."""
+        if self._storage is not None:
+            self._storage.warm([_prefix_key(group, self._size) for group in range(GROUPS)])
         for item in self._scenario["setup"]:
             await self.kernel.point("setup.serve" if item["serve"] else "setup.room", TREE)
             if item["serve"]:
@@ -114,6 +123,8 @@ class Arena:
             for tier in (Tier.HOST, Tier.DEVICE):
                 spawn(STREAMS[tier], self._stream(tier), daemon=True)
             spawn("ack", self._acknowledge(), daemon=True)
+        if self._storage is not None:
+            self._storage.start()
         for seeker in self.seekers:
             spawn(seeker.name, self._live(seeker))
             if seeker.request.abort:
@@ -124,6 +135,9 @@ class Arena:
     async def _live(self, seeker: Seeker) -> None:
         """A request from its arrival to its end, whatever comes between."""
         await self.kernel.point("request.arrive", TREE)
+        if self._storage is not None and not seeker.leaving:
+            prefetch = self._storage.ask(seeker.key, seeker.name, seeker.request.id)
+            await self._storage.wait(prefetch, lambda: seeker.leaving, self._storage_step)
         while not seeker.done:
             if not await self._admit(seeker):
                 break
@@ -284,7 +298,7 @@ class Arena:
                 return True
             self._start_streams()
             holders = self._holders(seeker)
-            if len(self.cache.transfers) or (holders and holders[0] > seeker.request.id):
+            if self._in_flight() or (holders and holders[0] > seeker.request.id):
                 await self.kernel.wait(self._changed, "extend.wait")
                 continue
             await self.kernel.point("request.retract", TREE)
@@ -323,7 +337,10 @@ class Arena:
 
     def _state(self) -> Hashable:
         left = (self._failures_left, self._refusals_left)
-        return (cache_state(self.cache), left, tuple(s.state() for s in self.seekers))
+        seekers = tuple(s.state() for s in self.seekers)
+        if self._storage is None:
+            return (cache_state(self.cache), left, seekers)
+        return (cache_state(self.cache), left, seekers, self._storage.state())
 
     @property
     def refused(self) -> bool:
@@ -353,6 +370,9 @@ class Arena:
         self._refusals_left -= refuses
         return refuses
 
+    def _storage_step(self, name: str) -> Awaitable[None]:
+        return self._step(name, TREE)
+
     def _step(self, name: str, obj: object) -> Awaitable[None]:
         if self._fine:
             return self.kernel.point(name, TREE)
@@ -380,10 +400,17 @@ class Arena:
         for tier, queue in self.cache.transfers.queues.items():
             if queue:
                 self._issued[tier].fire()
+        if self._storage is not None:
+            self._storage.kick()
 
     def _anything_else_moves(self, seeker: Seeker) -> bool:
         """Whether somebody's progress could bring the room that `seeker` lacks."""
-        return bool(len(self.cache.transfers) or self._holders(seeker))
+        return bool(self._in_flight() or self._holders(seeker))
+
+    def _in_flight(self) -> int:
+        """Copies, and moves to and from storage: each may end and let go of something."""
+        storage = self.cache.storage
+        return len(self.cache.transfers) + (len(storage) if storage is not None else 0)
 
     def _holders(self, seeker: Seeker) -> list[int]:
         """The other requests that hold pages, oldest first; the younger ones give way."""
@@ -411,6 +438,11 @@ class Arena:
 
     def _drain(self) -> None:
         """What is in flight lands at once, as far as the cache lets it."""
+        self._drain_copies()
+        if self._storage is not None:
+            self._storage.drain()
+
+    def _drain_copies(self) -> None:
         transfers = self.cache.transfers
         left = len(transfers) + 1
         while len(transfers) < left:
@@ -431,6 +463,12 @@ class Arena:
         wanted = [n + extra for n, extra in zip(free, (full, swa), strict=False)]
         limits = [self.cache.config.pools(c).device for c in self.cache.config.components]
         return Demand(*(min(n, limit) for n, limit in zip(wanted, limits, strict=True)))
+
+
+def _prefix_key(group: int, page_size: int) -> Key:
+    """As long a prefix of a group as any request may share."""
+    request = Request(90 + group, group, 9, 0, 1, 1, 0, False, False)
+    return prompt_key(request, page_size, "", request.id)
 
 
 def prompt_key(request: Request, page_size: int, namespace: str, voice: int) -> Key:

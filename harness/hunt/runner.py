@@ -16,6 +16,7 @@ from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of
 from harness.hunt.stall import Stalled, stall_watch
+from harness.hunt.storage import IDENTITY, storage_of
 from harness.hunt.transitions import Transitions
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
@@ -62,7 +63,9 @@ class ArenaRunner:
             listeners=[marks, moves],
             on_violation=lambda seen: None if excused(seen) else found.append(seen),
         )
-        self.cache = cache = UnifiedCache(config, watch)
+        self.cache = cache = UnifiedCache(
+            config, watch, backend=storage_of(scenario), identity=IDENTITY
+        )
         watch.attach(cache)
         if fault is not None:
             fault.apply(cache)

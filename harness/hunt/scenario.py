@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
 from harness.explore.outcome import Scenario
-from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
+from harness.explore.swarm import Feature, Knob, Many, Number, Options, Perhaps, Swarm
+from harness.hunt.storage import STORAGE, storage_config
 
 GROUPS = 2
 SETUP = 5  # set-up items
@@ -33,6 +34,7 @@ _REQUEST: dict[str, Knob] = {
     "namespace": Feature(0.1),
     "abort": Feature(0.2),
 }
+STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 
 
@@ -58,6 +60,7 @@ def swarm(grain: str) -> Swarm:
             "tombstone": Number(0, 5),  # SWA pages
             "requests": Many(_REQUEST, 1, 4),
             "pressure": Many(_PRESSURE, 0, 2),
+            "storage": Perhaps(STORAGE, STORAGE_SHARE),
         },
         fixed={"grain": grain},
     )
@@ -122,7 +125,11 @@ def config_of(scenario: Scenario) -> CacheConfig:
         device_eviction=EvictionOrder(scenario["device_order"]),
         host_eviction=EvictionOrder(scenario["host_order"]),
         load_back_threshold=scenario["threshold"] * page,
+        storage=storage_config(scenario),
     )
+
+
+_ITEMS = {"setup": _SETUP, "requests": _REQUEST, "pressure": _PRESSURE, "storage": STORAGE}
 
 
 def requests_of(scenario: Scenario) -> list[Request]:
@@ -145,24 +152,25 @@ def complete(scenario: dict[str, Any]) -> Scenario:
     grain = scenario.get("grain", "scheduler")
     simplest: dict[str, Any] = {}
     for name, knob in swarm(grain).knobs.items():
-        match knob:
-            case Number(low, _):
-                simplest[name] = low
-            case Options(values):
-                simplest[name] = values[0]
-            case Feature():
-                simplest[name] = False
-            case _:
-                simplest[name] = []
+        simplest[name] = [] if isinstance(knob, Many | Perhaps) else _simplest(knob)
     full = {"grain": grain, **simplest, **scenario}
-    for name, item in (("setup", _SETUP), ("requests", _REQUEST), ("pressure", _PRESSURE)):
+    for name, item in _ITEMS.items():
         rows = full[name]
         full[name] = [{"id": i, **_simplest_item(item), **row} for i, row in enumerate(rows)]
     return full
 
 
 def _simplest_item(item: dict[str, Knob]) -> dict[str, Any]:
-    return {name: knob.low if isinstance(knob, Number) else False for name, knob in item.items()}
+    return {name: _simplest(knob) for name, knob in item.items()}
+
+
+def _simplest(knob: Knob) -> Any:
+    match knob:
+        case Number(low, _):
+            return low
+        case Options(values):
+            return values[0]
+    return False
 
 
 def _host(device: int, ratio: float) -> int:

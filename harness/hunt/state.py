@@ -45,6 +45,7 @@ def _node_state(node: Node, order: dict[int, int], places: dict[int, int]) -> Ha
         tuple(node.locks[Tier.DEVICE]),
         tuple(node.locks[Tier.HOST]),
         node.hits,
+        (node.persisted, node.persisting),
         node.priority,
         node.leaving,
         tuple(order[tick] for tick in node.used),

@@ -20,6 +20,8 @@ from harness.oracles.events import Events
 from harness.oracles.host import Host
 from harness.oracles.locks import Locks
 from harness.oracles.ownership import Ownership
+from harness.oracles.persists import Persists
+from harness.oracles.prefetches import Prefetches
 from harness.oracles.progress import Progress
 from harness.oracles.service import Service
 from harness.oracles.slot_map import MapOracle
@@ -42,6 +44,8 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Events,
     Locks,
     Copies,
+    Persists,
+    Prefetches,
     Service,
     Content,
     MapOracle,

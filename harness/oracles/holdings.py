@@ -11,6 +11,7 @@ from enum import IntEnum
 from cache.config import Component, Tier
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
+from cache.storage_moves import Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy
 from cache.tree import Node
@@ -191,6 +192,15 @@ class Holdings(Observer):
             if sources.of(source) - {node, Fresh.NODE}:
                 held = sources.of(source)
                 self.on_conflict("O1", f"source.{sources.name}", f"slots of {node}", held)
+
+    def prefetch_reserved(self, prefetch: Prefetch) -> None:
+        for component, held in prefetch.held.items():
+            hands, slots = self.places[Tier.HOST][component], list(held.values())
+            if slots and hands.of(slots) != _FRESH_COPY:
+                seen = hands.of(slots)
+                self.on_conflict("O1", f"prefetch.{hands.name}", "fresh target slots", seen)
+            hands.give(slots, prefetch)
+            hands.fresh -= len(slots)
 
     def split(self, upper: Node, lower: Node) -> None:
         for tier in (Tier.DEVICE, Tier.HOST):

@@ -78,6 +78,10 @@ class Ownership(Oracle):
             filling = node.inbound[tier][component]
             for slot in node.slots[tier][component] or ():
                 claimed[slot] = node if filling is None else filling
+        if tier is Tier.HOST and self.cache.storage is not None:
+            for prefetch in self.cache.storage.prefetches.live.values():
+                for slot in prefetch.held.get(component, {}).values():
+                    claimed[slot] = prefetch
         for slot, (says, seen) in enumerate(zip(claimed, hands.holders, strict=True)):
             if says is seen or seen is Fresh.NODE:
                 continue

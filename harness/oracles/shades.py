@@ -8,6 +8,7 @@ from cache.config import CacheConfig, Component, EvictionOrder, Tier
 from cache.contract import Commit, Match
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.storage_moves import Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -94,6 +95,12 @@ class Shades(Observer):
 
     def removed(self, node: Node) -> None:
         self._shades.pop(node, None)
+
+    def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        """A use of what is new."""
+        self._clock += 1
+        for node in nodes:
+            self.of(node).used[:] = [self._clock] * len(self.of(node).used)
 
     # -- uses --------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ OPERATIONS = (
     "closed",
     "made_room",
     "acknowledged",
+    "stepped",
 )
 SHOWN = 400  # characters of what was expected and seen
 

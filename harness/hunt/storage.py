@@ -1,0 +1,212 @@
+"""Storage in the arena: its replies are tasks, and so is a request's waiting for them.
+
+    storage  replies to a persist or a prefetch, whichever the search likes, as it likes
+    stow     the scheduler takes note of a reply
+    T<n>     the patience of request n ends (policy `timeout`)
+
+Nothing here draws from the tape in a world without storage.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable
+from math import inf
+
+from cache.config import Component, PrefetchPolicy, StorageConfig
+from cache.keys import Key
+from cache.packing import pack
+from cache.storage.contract import ROOT, Page
+from cache.storage.frame import HEADER_BYTES
+from cache.storage.memory import MemoryStorage
+from cache.storage.naming import identity_of
+from cache.storage_moves import Move, Prefetch
+from cache.storage_tier import StorageTier
+from harness.engine.marks import Marks
+from harness.engine.troubles import TROUBLES, Trouble, TroubledStorage
+from harness.explore.kernel import Kernel, Signal
+from harness.explore.outcome import Scenario
+from harness.explore.swarm import Feature, Knob, Number, Options
+
+IDENTITY = identity_of(world="arena")
+PAGE_BYTES = HEADER_BYTES + 8
+TREE = ("tree",)
+MOST_TROUBLES = 3  # of one run; if storage never worked, nothing would be said about the cache
+
+STORAGE: dict[str, Knob] = {
+    "policy": Options(("wait_complete", "timeout", "best_effort", "wait_complete")),
+    "threshold": Options((0, 1, 0, 2)),  # pages
+    "batch": Number(1, 3),  # pages
+    "capacity": Options((60, 12, 60, 4)),  # pages, of all components
+    "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
+    "trouble": Feature(0.4),
+}
+
+
+def storage_config(scenario: Scenario) -> StorageConfig | None:
+    """None where the world has no storage."""
+    if not scenario.get("storage") or not scenario["ratio"]:
+        return None
+    knobs = scenario["storage"][0]
+    return StorageConfig(
+        prefetch_policy=PrefetchPolicy(knobs["policy"]),
+        prefetch_threshold=knobs["threshold"] * scenario["page_size"],
+        batch_pages=knobs["batch"],
+    )
+
+
+def storage_of(scenario: Scenario) -> TroubledStorage | None:
+    """The backend of a scenario, without trouble until the arena says so."""
+    if storage_config(scenario) is None:
+        return None
+    capacity = scenario["storage"][0]["capacity"] * PAGE_BYTES
+    return TroubledStorage(MemoryStorage(IDENTITY, capacity), lambda: Trouble.NONE)
+
+
+class StorageTasks:
+    """For one run. `kick()` tells everybody that the cache has changed."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        tier: StorageTier,
+        components: tuple[Component, ...],
+        scenario: Scenario,
+        marks: Marks,
+        changed: Signal,
+        kick: Callable[[], None],
+    ) -> None:
+        assert isinstance(tier.backend, TroubledStorage)
+        self._kernel = kernel
+        self.tier = tier
+        self._backend = tier.backend
+        self._knobs = scenario["storage"][0]
+        self._marks = marks
+        self._changed = changed
+        self._kick = kick
+        self._asked = Signal("storage.queue")
+        self._replied = Signal("storage.replied")
+        self._components = components
+        self._impatient: set[int] = set()  # prefetches whose request waits no longer
+        self._troubles_left = MOST_TROUBLES if self._knobs["trouble"] else 0
+
+    def warm(self, keys: list[Key]) -> None:
+        """What another server of the same kind has left behind: the first pages of `keys`."""
+        for key in keys:
+            above = ROOT
+            for print_ in key.prints()[: self._knobs["warm"]]:
+                full = self.tier.name_of(Component.FULL, print_)
+                pages = [Page(full, above, pack(Component.FULL, print_))]
+                if len(self._components) > 1:
+                    swa = self.tier.name_of(Component.SWA, print_)
+                    pages.append(Page(swa, full, pack(Component.SWA, print_)))
+                self._backend.put(pages)
+                above = full
+
+    def start(self) -> None:
+        """From now on storage may be in trouble."""
+        self._backend.trouble = self._trouble
+        self._kernel.spawn("storage", self._storage(), daemon=True)
+        self._kernel.spawn("stow", self._stow(), daemon=True)
+
+    def kick(self) -> None:
+        if self.tier.outstanding():
+            self._asked.fire()
+
+    def drain(self) -> None:
+        """Storage replies to everything at once, and all of it is acknowledged."""
+        while len(self.tier):
+            for move in self.tier.outstanding():
+                self.tier.run(move)
+            for move in self.tier.replied():
+                self.tier.acknowledge(move)
+
+    def state(self) -> Hashable:
+        """What the future of storage depends on."""
+        index = self._backend.inner.index
+        moves: list[Move] = [*self.tier.persists.queue, *self.tier.prefetches.live.values()]
+        order = tuple(sorted((index.used_at(entry.key), entry.key) for entry in index))
+        whole = tuple(self._backend.inner.blobs.get(key) for _, key in order)
+        return (
+            self._troubles_left,
+            tuple(_state(move) for move in moves),
+            tuple(k for _, k in order),
+            whole,
+        )
+
+    # -- a request -------------------------------------------------------------------------------
+
+    def ask(self, key: Key, name: str, number: int) -> Prefetch:
+        prefetch = self.tier.prefetch(key, name)
+        if not prefetch.over and self.tier.config.prefetch_policy is PrefetchPolicy.TIMEOUT:
+            self._kernel.spawn(f"T{number}", self._lose_patience(prefetch), daemon=True)
+        self._kick()
+        return prefetch
+
+    async def wait(
+        self,
+        prefetch: Prefetch,
+        leaving: Callable[[], bool],
+        step: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Until the policy lets the request go on, or its client has left: then nothing of the
+        prefetch is held but what storage is writing into."""
+        while not leaving() and not self.tier.may_go_on(prefetch, self._waited_s(prefetch)):
+            await self._kernel.wait(self._changed, "prefetch.wait")
+        if leaving():
+            self._marks.hit("prefetch_cancelled")
+            self.tier.cancel(prefetch)
+        else:
+            await step("prefetch.conclude")
+            self.tier.conclude(prefetch)
+        self._kick()
+
+    def _waited_s(self, prefetch: Prefetch) -> float:
+        return inf if prefetch.number in self._impatient else 0.0
+
+    async def _lose_patience(self, prefetch: Prefetch) -> None:
+        await self._kernel.point("prefetch.timeout", TREE)
+        if not prefetch.over:
+            self._impatient.add(prefetch.number)
+            self._marks.hit("prefetch_timed_out")
+            self._changed.fire()
+
+    # -- storage ---------------------------------------------------------------------------------
+
+    async def _storage(self) -> None:
+        while True:
+            if not self.tier.outstanding():
+                await self._kernel.wait(self._asked, "storage.idle")
+                continue
+            await self._kernel.point("storage.reply", TREE)
+            moves = self.tier.outstanding()
+            if moves:
+                self.tier.run(moves[self._kernel.draw("storage.which", len(moves))])
+                self._replied.fire()
+
+    async def _stow(self) -> None:
+        while True:
+            if not self.tier.replied():
+                await self._kernel.wait(self._replied, "stow.idle")
+                continue
+            await self._kernel.point("storage.acknowledge", TREE)
+            moves = self.tier.replied()
+            if moves:
+                self.tier.acknowledge(moves[self._kernel.draw("stow.which", len(moves))])
+                self._kick()
+
+    def _trouble(self) -> Trouble:
+        if not self._troubles_left:
+            return Trouble.NONE
+        trouble = TROUBLES[self._kernel.draw("storage.trouble", len(TROUBLES))]
+        if trouble is not Trouble.NONE:
+            self._troubles_left -= 1
+            self._marks.hit("storage_in_trouble")
+        return trouble
+
+
+def _state(move: Move) -> Hashable:
+    if isinstance(move, Prefetch):
+        facts = (move.phase.value, move.stopped, move.arrived, move.asked, move.there)
+        return ("prefetch", move.holder, move.start, move.limit, move.end, *facts)
+    nodes = tuple(
+        (source.node.start, source.node.edge, source.component) for source in move.sources
+    )
+    return ("persist", move.state.value, move.stored, move.status.value, nodes)

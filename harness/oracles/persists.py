@@ -1,0 +1,209 @@
+"""D1, M2 on the way to storage: what is sent is whole, heads go first, and what is due is sent."""
+
+from collections.abc import Iterable
+
+from cache.config import Component, Tier
+from cache.contract import Commit, Match
+from cache.locks import Lock
+from cache.pools import Owner, SlotPool
+from cache.storage.contract import Status
+from cache.storage_moves import Persist, Prefetch
+from cache.table import PageTable
+from cache.transfers import Copy, CopyState
+from cache.tree import Node
+from harness.oracles.base import Oracle
+
+
+class Persists(Oracle):
+    """From issue to acknowledgement no source slot of a persist is released or written, and its
+    lock over the path is held (D1, L1); persists run and end in order, each once (D2). What is sent
+    is what its node stands for (C1), and no page before the page ahead of it has been sent or has
+    come from there (M2). What a node is believed to have in storage is what replies have said, for
+    both halves of a node that was split; whatever is on the host and due is sent, unless half of
+    the host is on its way already (M2). Silent about what storage does with it."""
+
+    name = "persists"
+
+    def applies(self) -> bool:
+        return self.cache.storage is not None
+
+    def begin(self) -> None:
+        storage = self.cache.storage
+        self._queue = storage.persists.queue if storage is not None else ()
+        self._flying: list[Persist] = []  # in order of issue
+        self._busy: dict[SlotPool, dict[int, Persist]] = {}
+        for (tier, _), pool in self.cache.pools.items():
+            if tier is Tier.HOST:
+                self._busy[pool] = {}
+        self._hosts = {c: pool for (tier, c), pool in self.cache.pools.items() if tier is Tier.HOST}
+        self._most_pages = max(1, self._hosts[Component.FULL].capacity // 2)
+        self._sent: set[int] = set()  # fingerprints of FULL pages that storage was handed, or had
+        self._kept: dict[Node, int] = {}  # what replies have said, a bit a component
+        self._going: dict[Node, int] = {}  # sent and not acknowledged
+        self._changed: dict[Node, None] = {}  # within the operation: is it believed rightly?
+        self._due: dict[Node, None] = {}  # within the operation: is it sent?
+
+    # -- a persist -------------------------------------------------------------------------------
+
+    def persist_issued(self, persist: Persist) -> None:
+        self._flying.append(persist)
+        for node, component, slots in persist.sources:
+            busy = self._busy[self._hosts[component]]
+            if not busy.keys().isdisjoint(slots):
+                self.report("D2", "persist.twice", f"{node} sent once", persist)
+            busy.update(dict.fromkeys(slots, persist))
+            self._going[node] = self._going.get(node, 0) | 1 << component
+            if not node.ready(Tier.HOST, component) or node.slots[1][component] != slots:
+                self.report("D1", "persist.source", f"ready host slots of {node}", slots)
+            lock = persist.lock
+            if not lock.live or Tier.HOST not in lock.tiers or not lock.covers(node, component):
+                what = f"{node} {component.name} covered on the host"
+                self.report("L1", f"cover.persist.{component.name.lower()}", what, lock)
+
+    def persisting(self, persist: Persist) -> None:
+        first = next((p for p in self._flying if p.outstanding), None)
+        if first is not persist:
+            self.report("D2", "persist.order", f"{first} first", persist)
+        for node, component, slots in persist.sources:
+            self._send(persist, node, component, slots)
+
+    def persisted(self, persist: Persist) -> None:
+        if not self._flying or persist is not self._flying[0]:
+            self.report("D2", "persist.acknowledged", f"{self._flying[:1]} first", persist)
+        if persist in self._flying:
+            self._flying.remove(persist)
+        left = persist.stored
+        for node, component, slots in persist.sources:
+            for slot in slots:
+                self._busy[self._hosts[component]].pop(slot, None)
+            self._going[node] = self._going.get(node, 0) & ~(1 << component)
+            if left >= len(slots):
+                self._kept[node] = self._kept.get(node, 0) | 1 << component
+                if persist.state is CopyState.DONE:  # else it is tried again when it is used
+                    self._due.update(dict.fromkeys(node.children.values()))
+            left -= len(slots)
+            self._changed[node] = None
+        if persist.status is Status.ABSENT:
+            for node in persist.lock.anchor.ancestors():
+                self._kept[node] = 0
+                self._changed[node] = None
+        if persist.lock.live:
+            self.report("L1", "kept.persist", f"{persist.lock} handed back", "still held")
+        self.pending[self] = None
+
+    # -- what may not happen to it ---------------------------------------------------------------
+
+    def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
+        busy = self._busy.get(pool)
+        if busy and not busy.keys().isdisjoint(slots):
+            persist = next(busy[slot] for slot in slots if slot in busy)
+            self.report("D1", f"persist.release.{pool.name}", f"kept for {persist}", slots)
+
+    def landing(self, prefetch: Prefetch, pool: SlotPool, slot: int, print_: int) -> None:
+        persist = self._busy[pool].get(slot)
+        if persist is not None:
+            self.report("D1", f"persist.write.{pool.name}", f"kept for {persist}", prefetch)
+
+    def unlocked(self, lock: Lock) -> None:
+        for persist in self._flying:
+            if persist.lock is lock and persist in self._queue:
+                self.report("L1", "early.persist", f"{lock} held until {persist} is over", "")
+
+    # -- what is believed ------------------------------------------------------------------------
+
+    def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        size = self.page_size
+        self._sent.update(prefetch.key.prints()[: prefetch.grafted_end // size])
+
+    def filling(self, node: Node, tier: Tier, component: Component) -> None:
+        """Pages that came from storage are there."""
+        if tier is Tier.HOST and isinstance(node.inbound[tier][component], Prefetch):
+            self._kept[node] = self._kept.get(node, 0) | 1 << component
+            self._changed[node] = self.pending[self] = None
+
+    def split(self, upper: Node, lower: Node) -> None:
+        self._kept[upper] = self._kept.get(lower, 0)
+        self._going[upper] = self._going.get(lower, 0)
+        self._changed[upper] = self._changed[lower] = self.pending[self] = None
+
+    def removed(self, node: Node) -> None:
+        self._kept.pop(node, None)
+        self._due.pop(node, None)
+        if self._going.pop(node, 0):
+            self.report("D1", "persist.removed", f"{node} kept while it is sent", "gone")
+
+    # -- what is due -----------------------------------------------------------------------------
+
+    def acknowledged(self, copy: Copy) -> None:
+        if copy.target is Tier.HOST and copy.state is CopyState.DONE:
+            self._look_at(part.node for part in copy.parts)
+
+    def settled(self, match: Match, table: PageTable) -> None:
+        self._look_at(self.shadows.shades.counted)
+
+    def committed(self, table: PageTable, result: Commit) -> None:
+        self._look_at(self.shadows.shades.counted)
+
+    def review(self) -> None:
+        """Whatever changed is believed rightly, and is on its way if it should be."""
+        changed, self._changed = self._changed, {}
+        due, self._due = self._due, {}
+        for node in changed:
+            if node.parent is not None:
+                self._believed(node)
+        for node in due:
+            if node.parent is not None:
+                self._unsent(node)
+
+    def audited(self) -> None:
+        for node in self.cache.tree.nodes():
+            self._believed(node)
+
+    def at_rest(self) -> None:
+        for persist in self._flying:
+            self.report("D2", "persist.kept", "nothing on its way at rest", persist)
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    def _believed(self, node: Node) -> None:
+        kept = self._kept.get(node, 0)
+        if node.persisted != kept:
+            self.report("M2", "persist.believed", f"{kept:b} of {node}", f"{node.persisted:b}")
+            self._kept[node] = node.persisted
+
+    def _send(self, persist: Persist, node: Node, component: Component, slots: list[int]) -> None:
+        pool, prints = self._hosts[component], self.cache.tree.prints(node)
+        seen = pool.store.read(slots)
+        if seen != prints:
+            expected = f"{len(prints)} pages of {node}"
+            self.report("C1", f"persist.{pool.name}", expected, f"{seen} of {persist}")
+        if component is not Component.FULL:
+            if not self._sent.issuperset(prints):
+                expected = f"FULL of {node} before {component.name}"
+                self.report("M2", "persist.companion", expected, persist)
+            return
+        parent = node.parent
+        above = self.cache.tree.prints(parent) if parent is not None else []
+        if above and above[-1] not in self._sent:
+            self.report("M2", "persist.tail", f"{parent} sent before {node}", persist)
+        self._sent.update(prints)
+
+    def _look_at(self, nodes: Iterable[Node]) -> None:
+        self._due.update(dict.fromkeys(nodes))
+        self.pending[self] = None
+
+    def _unsent(self, node: Node) -> None:
+        """Ready on the host, its head sent or there, and nobody sends it."""
+        known = self._kept.get(node, 0) | self._going.get(node, 0)
+        if known & 1 or not node.ready(Tier.HOST, Component.FULL):
+            return
+        parent = node.parent
+        assert parent is not None
+        if parent.parent is not None:
+            head = self._kept.get(parent, 0) | self._going.get(parent, 0)
+            if not head & 1:
+                return
+        pages = node.tokens // self.page_size
+        under_way = sum(persist.pages for persist in self._flying)
+        if not self._flying or under_way + pages <= self._most_pages:
+            self.report("M2", "persist.missed", f"{node} sent to storage", "not even queued")
