@@ -45,7 +45,7 @@ class Grafting:
         if stop > node.end and self._can_hold(node):
             now = self._tick()
             for below in self._tree.walk(prefetch.key, stop, node):
-                if any(copy is not None for copy in below.inbound[HOST]):
+                if self._is_filling(below):
                     stop = below.start
                     break
                 for piece in self._cut(prefetch, below):
@@ -66,6 +66,10 @@ class Grafting:
             if first < pages:
                 pages = min(pages, max(first, prefetch.landed(component)))
         return pages * self._page_size
+
+    def _is_filling(self, node: Node) -> bool:
+        """Nothing goes into or below what a copy to the host may yet fail to bring."""
+        return any(copy is not None for copy in node.inbound[HOST])
 
     def _can_hold(self, node: Node) -> bool:
         """Whether something may hang below `node` on the host."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cache.contract import Commit, Demand, LoadBack, Match, Reading, Room
     from cache.locks import Lock
     from cache.pools import Owner, SlotPool
+    from cache.storage.contract import Page
     from cache.storage_moves import Persist, Prefetch
     from cache.table import PageTable
     from cache.transfers import Copy
@@ -68,8 +69,11 @@ class Observer:
     # storage; moves are persists and prefetches
     def persist_issued(self, persist: "Persist") -> None: ...
 
-    def persisting(self, persist: "Persist") -> None:
+    def persisting(self, persist: "Persist", pages: list["Page"]) -> None:
         """Before storage is handed the pages."""
+
+    def replied(self, move: "Persist | Prefetch") -> None:
+        """Storage has answered; the scheduler has not taken note yet."""
 
     def persisted(self, persist: "Persist") -> None:
         """`persist.state` tells whether all of it is in storage now."""

@@ -60,8 +60,9 @@ class Persists:
     def run(self, persist: Persist) -> None:
         """Storage takes the pages, or does not."""
         assert persist is next(p for p in self.queue if p.outstanding), "persists run in order"
-        self._observer.persisting(persist)
-        persist.stored, persist.status = self._backend.put(self._pages_of(persist))
+        pages = self._pages_of(persist)
+        self._observer.persisting(persist, pages)
+        persist.stored, persist.status = self._backend.put(pages)
         persist.state = CopyState.RAN
 
     def acknowledge(self, persist: Persist) -> None:

@@ -107,6 +107,7 @@ class StorageTier:
             self.persists.run(move)
         else:
             self.prefetches.run(move)
+        self._observer.replied(move)
 
     def acknowledge(self, move: Move) -> None:
         if isinstance(move, Persist):

@@ -85,6 +85,8 @@ def tampered_calls(cache: UnifiedCache) -> int:
     """How often defective code of this cache was called."""
     owners: list[Any] = [cache, *vars(cache).values(), *cache.pools.values()]
     owners += cache.residency.victims.values()
+    if cache.storage is not None:
+        owners += [*vars(cache.storage).values(), *vars(cache.storage.backend).values()]
     return sum(
         method.calls
         for owner in owners

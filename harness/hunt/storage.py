@@ -23,7 +23,7 @@ from harness.engine.marks import Marks
 from harness.engine.troubles import TROUBLES, Trouble, TroubledStorage
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.explore.swarm import Feature, Knob, Number, Options
+from harness.explore.swarm import Knob, Number, Options
 
 IDENTITY = identity_of(world="arena")
 PAGE_BYTES = HEADER_BYTES + 8
@@ -36,7 +36,7 @@ STORAGE: dict[str, Knob] = {
     "batch": Number(1, 3),  # pages
     "capacity": Options((60, 12, 60, 4)),  # pages, of all components
     "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
-    "trouble": Feature(0.4),
+    "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
 }
 
 
@@ -85,7 +85,8 @@ class StorageTasks:
         self._replied = Signal("storage.replied")
         self._components = components
         self._impatient: set[int] = set()  # prefetches whose request waits no longer
-        self._troubles_left = MOST_TROUBLES if self._knobs["trouble"] else 0
+        self._kinds = _kinds(self._knobs["trouble"])
+        self._troubles_left = MOST_TROUBLES
 
     def warm(self, keys: list[Key]) -> None:
         """What another server of the same kind has left behind: the first pages of `keys`."""
@@ -195,11 +196,22 @@ class StorageTasks:
     def _trouble(self) -> Trouble:
         if not self._troubles_left:
             return Trouble.NONE
-        trouble = TROUBLES[self._kernel.draw("storage.trouble", len(TROUBLES))]
+        trouble = self._kinds[self._kernel.draw("storage.trouble", len(self._kinds))]
         if trouble is not Trouble.NONE:
             self._troubles_left -= 1
             self._marks.hit("storage_in_trouble")
         return trouble
+
+
+def _kinds(word: str) -> tuple[Trouble, ...]:
+    """What a reply may be, the sound one first."""
+    match word:
+        case "none":
+            return (Trouble.NONE,)
+        case "any":
+            return TROUBLES
+        case _:
+            return (Trouble.NONE, Trouble(word))
 
 
 def _state(move: Move) -> Hashable:

@@ -5,13 +5,16 @@ from collections.abc import Iterable
 from cache.config import Component, Tier
 from cache.contract import Commit, Match
 from cache.locks import Lock
+from cache.packing import unpack
 from cache.pools import Owner, SlotPool
-from cache.storage.contract import Status
+from cache.storage.contract import ROOT, Page, Status, Stored
 from cache.storage_moves import Persist, Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
 from harness.oracles.base import Oracle
+
+_NEVER = Stored(0, Status.FAILED)  # what storage has said of a persist that it was never asked for
 
 
 class Persists(Oracle):
@@ -37,7 +40,8 @@ class Persists(Oracle):
                 self._busy[pool] = {}
         self._hosts = {c: pool for (tier, c), pool in self.cache.pools.items() if tier is Tier.HOST}
         self._most_pages = max(1, self._hosts[Component.FULL].capacity // 2)
-        self._sent: set[int] = set()  # fingerprints of FULL pages that storage was handed, or had
+        self._sent = {ROOT}  # names of pages that storage was handed, or had
+        self._replies: dict[int, Stored] = {}  # by the number of the persist
         self._kept: dict[Node, int] = {}  # what replies have said, a bit a component
         self._going: dict[Node, int] = {}  # sent and not acknowledged
         self._changed: dict[Node, None] = {}  # within the operation: is it believed rightly?
@@ -60,33 +64,43 @@ class Persists(Oracle):
                 what = f"{node} {component.name} covered on the host"
                 self.report("L1", f"cover.persist.{component.name.lower()}", what, lock)
 
-    def persisting(self, persist: Persist) -> None:
+    def persisting(self, persist: Persist, pages: list[Page]) -> None:
+        for page in pages:
+            if page.head not in self._sent:
+                self.report("M2", "persist.tail", f"the head of {page.key.hex()} first", persist)
+            self._sent.add(page.key)
         first = next((p for p in self._flying if p.outstanding), None)
         if first is not persist:
             self.report("D2", "persist.order", f"{first} first", persist)
-        for node, component, slots in persist.sources:
-            self._send(persist, node, component, slots)
+        self._whole(persist, pages)
+
+    def replied(self, move: Persist | Prefetch) -> None:
+        if isinstance(move, Persist):
+            self._replies[move.number] = Stored(move.stored, move.status)
 
     def persisted(self, persist: Persist) -> None:
         if not self._flying or persist is not self._flying[0]:
             self.report("D2", "persist.acknowledged", f"{self._flying[:1]} first", persist)
         if persist in self._flying:
             self._flying.remove(persist)
-        left = persist.stored
+        done = self._replies.pop(persist.number, _NEVER)
+        left = done.pages
         for node, component, slots in persist.sources:
             for slot in slots:
                 self._busy[self._hosts[component]].pop(slot, None)
             self._going[node] = self._going.get(node, 0) & ~(1 << component)
             if left >= len(slots):
                 self._kept[node] = self._kept.get(node, 0) | 1 << component
-                if persist.state is CopyState.DONE:  # else it is tried again when it is used
+                if done.status is Status.OK:  # else it is tried again when it is used
                     self._due.update(dict.fromkeys(node.children.values()))
             left -= len(slots)
             self._changed[node] = None
-        if persist.status is Status.ABSENT:
+        if done.status is Status.ABSENT:
             for node in persist.lock.anchor.ancestors():
                 self._kept[node] = 0
                 self._changed[node] = None
+        if (persist.state is CopyState.DONE) != (done.status is Status.OK):
+            self.report("D2", "persist.state", f"as storage said: {done.status.value}", persist)
         if persist.lock.live:
             self.report("L1", "kept.persist", f"{persist.lock} handed back", "still held")
         self.pending[self] = None
@@ -112,8 +126,10 @@ class Persists(Oracle):
     # -- what is believed ------------------------------------------------------------------------
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
-        size = self.page_size
-        self._sent.update(prefetch.key.prints()[: prefetch.grafted_end // size])
+        storage = self.cache.storage
+        assert storage is not None
+        for print_ in prefetch.key.prints()[: prefetch.grafted_end // self.page_size]:
+            self._sent.add(storage.name_of(Component.FULL, print_))
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         """Pages that came from storage are there."""
@@ -171,22 +187,25 @@ class Persists(Oracle):
             self.report("M2", "persist.believed", f"{kept:b} of {node}", f"{node.persisted:b}")
             self._kept[node] = node.persisted
 
-    def _send(self, persist: Persist, node: Node, component: Component, slots: list[int]) -> None:
-        pool, prints = self._hosts[component], self.cache.tree.prints(node)
-        seen = pool.store.read(slots)
-        if seen != prints:
-            expected = f"{len(prints)} pages of {node}"
-            self.report("C1", f"persist.{pool.name}", expected, f"{seen} of {persist}")
-        if component is not Component.FULL:
-            if not self._sent.issuperset(prints):
-                expected = f"FULL of {node} before {component.name}"
-                self.report("M2", "persist.companion", expected, persist)
-            return
-        parent = node.parent
-        above = self.cache.tree.prints(parent) if parent is not None else []
-        if above and above[-1] not in self._sent:
-            self.report("M2", "persist.tail", f"{parent} sent before {node}", persist)
-        self._sent.update(prints)
+    def _whole(self, persist: Persist, pages: list[Page]) -> None:
+        """Every page of every source, under the name and with the content of its node."""
+        storage = self.cache.storage
+        assert storage is not None
+        left = {page.key: page.payload for page in pages}
+        for node, component, slots in persist.sources:
+            prints = self.cache.tree.prints(node)
+            if len(prints) != len(slots):
+                self.report("D2", "persist.pages", f"{len(prints)} slots of {node}", slots)
+            for print_ in prints:
+                payload = left.pop(storage.name_of(component, print_), None)
+                if payload is None:
+                    self.report("M2", "persist.whole", f"{print_:016x} of {node} sent", persist)
+                elif unpack(component, payload) != print_:
+                    seen = f"{unpack(component, payload):016x}"
+                    name = component.name.lower()
+                    self.report("C1", f"persist.{name}", f"{print_:016x} of {node}", seen)
+        if left:
+            self.report("M2", "persist.strangers", f"pages of {persist}", f"{len(left)} others")
 
     def _look_at(self, nodes: Iterable[Node]) -> None:
         self._due.update(dict.fromkeys(nodes))

@@ -129,7 +129,10 @@ class Prefetches(Oracle):
     # -- the end ---------------------------------------------------------------------------------
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
-        """Every page on the way down to where it ended is on the host."""
+        """Every page on the way down to where it ended is on the host, and surely so."""
+        for node in nodes:
+            if node.parent is not None and node.parent.inbound[Tier.HOST][Component.FULL]:
+                self.report("D1", "graft.filling", f"{node.parent} landed first", node)
         path, surplus = naive.walk(
             self.cache.tree.root, prefetch.key, prefetch.grafted_end // self.page_size
         )
