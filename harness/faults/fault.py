@@ -31,6 +31,11 @@ class Fault:
     oracles: tuple[str, ...]
     apply: Apply
 
+    @property
+    def storage_share(self) -> float | None:
+        """In how many of the worlds that look for it there must be storage; None: as ever."""
+        return 1.0 if self.family == "storage" else None
+
 
 class Family:
     """Collects the faults of one file: a decorator for functions that tamper with a cache.

@@ -98,7 +98,8 @@ def hunt_one(
 ) -> Hunted:
     """One campaign, until something is found or the budget is spent."""
     runner = _Probe(name, without)
-    campaign = Campaign(runner=runner, scenarios=BothGrains(), strategy=_strategy(), seed=seed)
+    worlds = BothGrains(fault_named(name).storage_share)
+    campaign = Campaign(runner=runner, scenarios=worlds, strategy=_strategy(), seed=seed)
     started = time.monotonic()
     report = campaign.run(
         elapsed=lambda: time.monotonic() - started,
@@ -135,14 +136,16 @@ class _Probe:
 
 
 class BothGrains:
-    """Small worlds of either grain in turn."""
+    """Small worlds of either grain in turn, so many with storage."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage_share: float | None = None) -> None:
         self._drawn = 0
+        self._storage_share = storage_share
 
     def draw(self, seed: int) -> Scenario:
         self._drawn += 1
-        return swarm(GRAINS[self._drawn % len(GRAINS)]).draw(seed)
+        grain = GRAINS[self._drawn % len(GRAINS)]
+        return swarm(grain, storage_share=self._storage_share).draw(seed)
 
 
 def _strategy() -> Strategy:

@@ -38,8 +38,9 @@ STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 
 
-def swarm(grain: str) -> Swarm:
-    """Every schedule its own sizes, policies, mix and switches."""
+def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
+    """Every schedule its own sizes, policies, mix and switches; so many with storage."""
+    share = STORAGE_SHARE if storage_share is None else storage_share
     return Swarm(
         knobs={
             "page_size": Options((1, 2, 4)),
@@ -60,7 +61,7 @@ def swarm(grain: str) -> Swarm:
             "tombstone": Number(0, 5),  # SWA pages
             "requests": Many(_REQUEST, 1, 4),
             "pressure": Many(_PRESSURE, 0, 2),
-            "storage": Perhaps(STORAGE, STORAGE_SHARE),
+            "storage": Perhaps(STORAGE, share),
         },
         fixed={"grain": grain},
     )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from harness.explore.campaign import Campaign, Report, strategy_named, towards
 from harness.explore.outcome import Scenario
 from harness.explore.prng import derive
+from harness.faults import fault_named
 from harness.hunt.scenario import swarm
 from harness.targets.choose import REFERENCE, target_of
 from harness.targets.sglang.scenario import swarm as release_swarm
@@ -166,7 +167,8 @@ class _Scenarios:
 
     def __init__(self, search: Search, job: int) -> None:
         grains = ("scheduler", "fine") if search.grain == "both" else (search.grain,)
-        self._swarms = [swarm(grain) for grain in grains]
+        share = fault_named(search.fault).storage_share if search.fault else None
+        self._swarms = [swarm(grain, storage_share=share) for grain in grains]
         if search.target != REFERENCE:
             self._swarms = [release_swarm()]
         self._fixed = search.scenario

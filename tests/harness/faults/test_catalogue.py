@@ -14,6 +14,7 @@ from harness.faults import FAULTS, Fault, UnknownFault, fault_named, tampered_ca
 from harness.faults.fault import Tampered
 from harness.hunt.runner import ArenaRunner
 from harness.hunt.scenario import complete, config_of, swarm
+from harness.hunt.storage import IDENTITY, storage_of
 
 SCHEDULES = 6_000
 SEED = 3
@@ -46,6 +47,11 @@ UPSTREAM = [
     "backed-up-stub",
     "only-copy-dropped",
     "evict-the-demand",
+    "tail-before-head",
+    "split-while-persisting",
+    "graft-under-lost-anchor",
+    "partial-companion-prefetch",
+    "stub-hides-storage",
 ]
 
 every_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
@@ -54,19 +60,21 @@ every_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys(
 class BothGrains:
     """The scheduler grain and the fine one in turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Fault | None) -> None:
         self._drawn = 0
+        self._storage_share = None if fault is None else fault.storage_share
 
     def draw(self, seed: int) -> Scenario:
         self._drawn += 1
-        return swarm(("scheduler", "fine")[self._drawn % 2]).draw(seed)
+        grain = ("scheduler", "fine")[self._drawn % 2]
+        return swarm(grain, storage_share=self._storage_share).draw(seed)
 
 
 def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
     """Schedules until something is found."""
     campaign = Campaign(
         runner=ArenaRunner(fault),
-        scenarios=BothGrains(),
+        scenarios=BothGrains(fault),
         strategy=default_portfolio(),
         seed=seed,
     )
@@ -80,13 +88,21 @@ def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
 
 def built(**knobs: Any) -> UnifiedCache:
     """A cache with everything that a fault may tamper with."""
-    scenario = complete({"windowed": True, "window": 3, "ratio": 1.0, "device": 12, **knobs})
-    return UnifiedCache(config_of(scenario))
+    rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "storage": [{}]}
+    scenario = complete({**rich, **knobs})
+    backend = storage_of(scenario)
+    return UnifiedCache(config_of(scenario), backend=backend, identity=IDENTITY)
+
+
+def parts_of(cache: UnifiedCache) -> list[object]:
+    assert cache.storage is not None
+    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
+    return [*parts, *vars(cache.storage).values(), *vars(cache.storage.backend).values()]
 
 
 def tampered(cache: UnifiedCache) -> list[str]:
     """Where the cache's own parts, and those within them, have methods that are not theirs."""
-    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
+    parts = parts_of(cache)
     parts += [*cache.residency.victims.values(), cache.backups._hosts]
     return [
         f"{type(part).__name__}.{name}"
@@ -98,7 +114,7 @@ def tampered(cache: UnifiedCache) -> list[str]:
 
 def code_of_classes(cache: UnifiedCache) -> dict[str, Callable[..., Any]]:
     """Every method of the cache and its parts, as the classes have them."""
-    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
+    parts = parts_of(cache)
     return {
         f"{type(part).__qualname__}.{name}": value
         for part in parts
