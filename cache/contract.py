@@ -208,6 +208,13 @@ class Cache(ABC):
         """The scheduler takes note that a copy has run (or failed): its targets become ready (or
         are given back) and its locks are released. Copies of a direction in order of issue."""
 
+    def in_flight(self) -> int:
+        """Copies, and moves to and from storage that hold device slots: each will end, and may let
+        go of something."""
+        return len(self.transfers) + (
+            self.storage.device_holders if self.storage is not None else 0
+        )
+
     @abstractmethod
     def flush(self) -> bool:
         """Forget everything cached. False, and nothing changed, while anything is held or in

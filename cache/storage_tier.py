@@ -45,7 +45,7 @@ class StorageTier:
         self._identity = identity
         closed = config.write_policy is not WritePolicy.WRITE_BACK
         # Where the host may have a child without its parent, the parent on the device keeps it.
-        tiers = (Tier.HOST,) if closed else tuple(Tier)
+        self._tiers = tiers = (Tier.HOST,) if closed else tuple(Tier)
         self.persists = Persists(residency, locks, backend, self.name_of, tiers, observer)
         self.grafting = Grafting(residency, tree, tick, observer, closed=closed)
         self.prefetches = Prefetches(
@@ -64,6 +64,11 @@ class StorageTier:
     def __len__(self) -> int:
         """Moves in flight."""
         return len(self.persists.queue) + len(self.prefetches.live)
+
+    @property
+    def device_holders(self) -> int:
+        """Moves in flight that keep something on the device from eviction."""
+        return len(self) if Tier.DEVICE in self._tiers else 0
 
     def prefetch(self, key: Key, holder: str) -> Prefetch:
         """Begin to bring to the host what storage has of `key` beyond the tree. Look at `over`: it

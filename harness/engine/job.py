@@ -10,11 +10,13 @@ from enum import Enum
 import numpy as np
 
 from cache.keys import TOKEN_BYTES, Key
+from cache.storage_moves import Prefetch
 from cache.table import PageTable
 from workloads.request import Request
 
 
 class JobState(Enum):
+    PREFETCHING = "prefetching"  # waits for storage before it may queue
     QUEUED = "queued"
     ADMITTING = "admitting"
     LOADING = "loading"  # admitted; waits for copies
@@ -43,6 +45,7 @@ class Job:
     status: JobStatus | None = None
     error: str = ""
     table: PageTable | None = None
+    prefetch: Prefetch | None = None
     generated: int = 0
     abort_asked: bool = False
     chunks: int = 0  # prefilled so far
@@ -57,6 +60,7 @@ class Job:
     end_s: float = -1.0
     device_tokens: int = 0  # of the first admission's hit
     host_tokens: int = 0
+    storage_tokens: int = 0  # that came from storage for it, and are not among the host's
     # While it decodes: where its counters stood at the decoder's tick `joined`.
     joined: int = 0
     joined_written: int = 0

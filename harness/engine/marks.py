@@ -6,10 +6,11 @@ each; a verdict without the marks that its profile requires is inconclusive.
 
 from typing import NamedTuple
 
-from cache.config import CacheConfig, Component, Tier, WritePolicy
+from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.storage.contract import Status
 from cache.storage_moves import Outcome, Persist, Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
@@ -22,6 +23,20 @@ class Meaning(NamedTuple):
     meaning: str
 
 
+STORAGE_MEANINGS: tuple[Meaning, ...] = (
+    Meaning("persist_landed", "pages of a node went to storage"),
+    Meaning("persist_refused", "storage did not take all of a persist"),
+    Meaning("prefetch_landed", "pages came from storage and were put into the tree"),
+    Meaning("prefetch_cut_short", "a request went on with a part of its prefetch, or none of it"),
+    Meaning("prefetch_cancelled", "a client left while its prefetch was under way"),
+    Meaning("prefetch_timed_out", "a request lost patience with its prefetch"),
+    Meaning("prefetch_without_room", "a prefetch found no host slots"),
+    Meaning("prefetch_met_the_tree", "what was fetched had come into the tree meanwhile"),
+    Meaning("storage_in_trouble", "storage said that it failed, was slow, full or torn"),
+    Meaning(
+        "split_while_persisting", "a node was cut while its pages were on their way to storage"
+    ),
+)
 MEANINGS: tuple[Meaning, ...] = (
     Meaning("prefix_hit", "a request was served a cached prefix"),
     Meaning("chunked_prefill", "a prompt took more than one chunk"),
@@ -49,22 +64,11 @@ MEANINGS: tuple[Meaning, ...] = (
     Meaning("copy_failed", "a copy broke and its slots were given back"),
     Meaning("follower_doomed", "a copy was given back because the one it built on had failed"),
     Meaning("room_waited_for", "room was short and copies in flight were to bring it"),
-    Meaning("persist_landed", "pages of a node went to storage"),
-    Meaning("persist_refused", "storage did not take all of a persist"),
-    Meaning("prefetch_landed", "pages came from storage and were put into the tree"),
-    Meaning("prefetch_cut_short", "a request went on with a part of its prefetch, or none of it"),
-    Meaning("prefetch_cancelled", "a client left while its prefetch was under way"),
-    Meaning("prefetch_timed_out", "a request lost patience with its prefetch"),
-    Meaning("prefetch_without_room", "a prefetch found no host slots"),
-    Meaning("prefetch_met_the_tree", "what was fetched had come into the tree meanwhile"),
-    Meaning("storage_in_trouble", "storage failed, was slow, full, torn or lied"),
-    Meaning(
-        "split_while_persisting", "a node was cut while its pages were on their way to storage"
-    ),
     Meaning("retraction", "a running request gave its pages up for an older one"),
     Meaning("abort_while_queued", "a client left before its request was admitted"),
     Meaning("abort_while_loading", "a client left while its load-back was in flight"),
     Meaning("abort_while_running", "a client left during prefill or decode"),
+    *STORAGE_MEANINGS,
 )
 
 
@@ -74,6 +78,8 @@ class Marks(Observer):
     def __init__(self, config: CacheConfig) -> None:
         self.counts = dict.fromkeys((m.mark for m in MEANINGS), 0)
         self._windowed = Component.SWA in config.components
+        storage = config.storage
+        self._patient = storage is not None and storage.prefetch_policy is PrefetchPolicy.TIMEOUT
         self._tombstones: dict[int, list[int]] = {}  # node number -> live admission locks
         self._covered: dict[int, list[int]] = {}  # lock number -> nodes
         self._filling: set[int] = set()  # node numbers whose window a copy brings
@@ -87,6 +93,8 @@ class Marks(Observer):
             marks += ["backup_landed", "load_back_landed"]
             if config.write_policy is WritePolicy.WRITE_BACK:
                 marks.append("backup_under_pressure")
+        if config.storage is not None:
+            marks += ["persist_landed", "prefetch_landed"]
         return tuple(marks)
 
     def freeze(self) -> None:
@@ -99,7 +107,8 @@ class Marks(Observer):
     # -- from the scheduler --------------------------------------------------------------------
 
     def job_ended(self, job: Job) -> None:
-        self.counts["prefix_hit"] += job.device_tokens + job.host_tokens > 0
+        hit = job.device_tokens + job.host_tokens + job.storage_tokens
+        self.counts["prefix_hit"] += hit > 0
         self.counts["retraction"] += job.preemptions
         self.counts["chunked_prefill"] += job.chunks > 1
         if job.status is JobStatus.ABORTED:
@@ -191,7 +200,12 @@ class Marks(Observer):
         self.counts["prefetch_landed"] += prefetch.grafted_end > prefetch.start
         self.counts["prefetch_met_the_tree"] += prefetch.grafted_end - prefetch.start > grown
 
+    def replied(self, move: Persist | Prefetch) -> None:
+        self.counts["storage_in_trouble"] += move.status not in (Status.OK, Status.ABSENT)
+
     def prefetch_ended(self, prefetch: Prefetch) -> None:
+        partial = prefetch.stopped and prefetch.outcome is Outcome.PARTIAL
+        self.counts["prefetch_timed_out"] += self._patient and partial
         self.counts["prefetch_without_room"] += prefetch.outcome is Outcome.NO_ROOM
         self.counts["prefetch_cut_short"] += prefetch.outcome is Outcome.PARTIAL
 
@@ -218,6 +232,7 @@ _LOADS = {
     LoadOutcome.STALE: "load_back_went_stale",
 }
 _ABORTED = {
+    JobState.PREFETCHING: "prefetch_cancelled",
     JobState.QUEUED: "abort_while_queued",
     JobState.ADMITTING: "abort_while_queued",
     JobState.LOADING: "abort_while_loading",

@@ -23,7 +23,7 @@ class Pressure:
         """Room for one more token of `job`, at the price of younger jobs if need be. False when
         copies in flight will bring room, or everybody else is older."""
         while not self._extend(job):
-            if len(self._cache.transfers):
+            if self._cache.in_flight():
                 return False
             victim = self._youngest()
             if victim is job or victim.order < job.order:
@@ -42,7 +42,7 @@ class Pressure:
     def relieve(self) -> bool:
         """Nothing can run: unless copies in flight will change that, the youngest gives way."""
         roster = self._roster
-        if len(self._cache.transfers) or roster.admitting or not (roster.stalled or roster.prefill):
+        if self._cache.in_flight() or roster.admitting or not (roster.stalled or roster.prefill):
             return False
         self.retract(self._youngest())
         for job in sorted(roster.stalled.values(), key=lambda j: j.order):

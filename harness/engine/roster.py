@@ -14,6 +14,7 @@ from harness.engine.job import Job, JobState
 class Roster:
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
+        self.prefetching: dict[int, Job] = {}  # not in the queue yet
         self.queue: list[Job] = []  # in order of service
         self.admitting: dict[int, Job] = {}
         self.loading: dict[int, Job] = {}
@@ -26,6 +27,10 @@ class Roster:
         """Jobs that hold pages or are about to."""
         waiting = len(self.admitting) + len(self.loading) + len(self.prefill)
         return waiting + len(self.decoder) + len(self.stalled)
+
+    def to_prefetching(self, job: Job) -> None:
+        job.state = JobState.PREFETCHING
+        self.prefetching[job.number] = job
 
     def enqueue(self, job: Job) -> None:
         job.state = JobState.QUEUED

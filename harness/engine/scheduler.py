@@ -17,7 +17,9 @@ from harness.engine.bell import Bell
 from harness.engine.compute import Compute
 from harness.engine.forward import Forward
 from harness.engine.job import Job, JobState, JobStatus
+from harness.engine.prefetching import Prefetching, storage_tokens
 from harness.engine.roster import Roster
+from harness.engine.storage_streams import StorageStreams
 from harness.engine.streams import Streams
 from harness.engine.windows import Windows
 from harness.explore.kernel import FINISHED, Kernel, Point
@@ -41,6 +43,7 @@ class Scheduler:
         cache: Cache,
         compute: Compute,
         streams: Streams,
+        storage: StorageStreams,
         wake: Bell,
         limits: Limits,
         *,
@@ -53,6 +56,7 @@ class Scheduler:
         self._kernel = kernel
         self._cache = cache
         self._streams = streams
+        self._storage = storage
         self._wake = wake
         self._limits = limits
         self._fine = fine
@@ -65,6 +69,7 @@ class Scheduler:
         self._one_by_one = False  # the admissions of the fine grain, for one turn
         self.roster = Roster(cache.config.page_size)
         self._windows = Windows(cache.config, self.roster)
+        self._prefetching = Prefetching(kernel, cache, self.roster, wake)
         self.forward = Forward(
             kernel,
             cache,
@@ -84,7 +89,8 @@ class Scheduler:
             return
         job.output_len = max(1, min(job.output_len, self._limits.context_length - job.prompt_len))
         self._on_accept(job)
-        self.roster.enqueue(job)
+        self._prefetching.begin(job)
+        self._storage.kick()
         self._wake.fire()
 
     def abort(self, job: Job) -> None:
@@ -92,7 +98,10 @@ class Scheduler:
         if job.state is JobState.DONE:
             return
         job.abort_asked, job.aborted_in = True, job.state
-        if job.state is JobState.QUEUED:
+        if job.state is JobState.PREFETCHING:
+            del self.roster.prefetching[job.number]
+            self._end(job, JobStatus.ABORTED)
+        elif job.state is JobState.QUEUED:
             self.roster.dequeue(job)
             self._end(job, JobStatus.ABORTED)
         else:
@@ -106,22 +115,28 @@ class Scheduler:
             self._wake.clear()
             await self._acknowledge()
             self._collect_aborted()
+            self._prefetching.let_go_on()
             await self._admit()
-            self._streams.kick()
+            self._kick()
             idle = not await self.forward.run() and not self.forward.pressure.relieve()
-            self._streams.kick()  # planning may have issued backups to make room
+            self._kick()  # planning may have issued backups to make room
             self._one_by_one, self._no_room = self._in_each_others_way(), False
             if idle and not self._one_by_one:
                 await self._wake.heard(self._kernel, "scheduler.idle")
 
     def _in_each_others_way(self) -> bool:
         """Whether there was no room for a job but for the admissions of others, which are over."""
-        return self._no_room and not self.roster.running and not len(self._cache.transfers)
+        return self._no_room and not self.roster.running and not self._cache.in_flight()
+
+    def _kick(self) -> None:
+        self._streams.kick()
+        self._storage.kick()
 
     # -- copies --------------------------------------------------------------------------------
 
     async def _acknowledge(self) -> None:
         transfers = self._cache.transfers
+        await self._acknowledge_storage()
         if not len(transfers) and not self.roster.loading and not self.roster.stalled:
             return
         for tier in Tier:
@@ -132,6 +147,13 @@ class Scheduler:
             self._look_at_waits(job)
         for job in sorted(self.roster.stalled.values(), key=lambda j: j.order):
             self.forward.pressure.resume(job)
+
+    async def _acknowledge_storage(self) -> None:
+        storage = self._cache.storage
+        while storage is not None and (moves := storage.replied()):
+            await self._step("storage.acknowledge", ("storage", moves[0].kind, moves[0].number))
+            if moves[0] in storage.replied():  # not ended by a client that left meanwhile
+                storage.acknowledge(moves[0])
 
     def _look_at_waits(self, job: Job) -> None:
         assert job.table is not None
@@ -154,6 +176,7 @@ class Scheduler:
             if not self._windows.admits(roster.queue[0]):
                 return
             job = roster.to_admitting()
+            self._prefetching.conclude(job)
             if job.matched_s < 0:
                 job.admitted_s = self._kernel.now  # attempts without room were queueing
             if self._fine:
@@ -170,7 +193,7 @@ class Scheduler:
 
     async def _attempt_fine(self, job: Job) -> None:
         self._no_room = await self._attempt(job) is Verdict.NO_ROOM
-        self._streams.kick()
+        self._kick()
         self._wake.fire()
 
     async def _attempt(self, job: Job) -> Verdict:
@@ -192,7 +215,8 @@ class Scheduler:
             job.matched_s = self._kernel.now
         if not job.chunks:
             job.device_tokens = job.table.device_tokens
-            job.host_tokens = job.table.host_tokens
+            job.storage_tokens = storage_tokens(job.prefetch, job.table)
+            job.host_tokens = job.table.host_tokens - job.storage_tokens
         if job.table.waits:
             self.roster.to_loading(job)
         else:
@@ -252,6 +276,7 @@ class Scheduler:
 
     def _end(self, job: Job, status: JobStatus) -> None:
         job.state, job.status, job.end_s = JobState.DONE, status, self._kernel.now
+        self._prefetching.cancel(job)
         job.table = None
         self._on_end(job)
 

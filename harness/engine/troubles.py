@@ -4,11 +4,14 @@ Wraps the deterministic backend of simulated worlds. Which trouble befalls a que
 choice: the tape's under a search, a seeded plan's of (time, kind) in a soak.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 from cache.storage.contract import Fetched, Page, Presence, Status, Storage, Stored, Usage
 from cache.storage.memory import MemoryStorage
+from harness.explore.prng import SplitMix, derive
 
 
 class Trouble(Enum):
@@ -82,3 +85,36 @@ class TroubledStorage(Storage):
         """The last byte is another one; the size stays."""
         blob = self.inner.blobs[key]
         self.inner.blobs[key] = blob[:-1] + bytes([blob[-1] ^ 0xFF])
+
+
+class Spell(NamedTuple):
+    """From `start_s` on (seconds of the run's clock) storage is in this state."""
+
+    start_s: float
+    kind: Trouble
+
+
+class TroublePlan:
+    """Calm and trouble in turn, for ever: a seed's list of (time, kind).
+
+    Invariant: what it says of a moment does not depend on what it was asked before."""
+
+    CALM_S = (10, 40)
+    TROUBLE_S = (1, 8)
+
+    def __init__(self, seed: int) -> None:
+        self._rng = SplitMix(derive(seed, "storage"))
+        self.spells = [Spell(0.0, Trouble.NONE)]
+
+    def at(self, now_s: float) -> Trouble:
+        while self.spells[-1].start_s <= now_s:
+            self._go_on()
+        return self.spells[bisect_right(self.spells, now_s, key=lambda s: s.start_s) - 1].kind
+
+    def _go_on(self) -> None:
+        """The spell after the last: its kind, from when the last one ends."""
+        last = self.spells[-1]
+        low, high = self.CALM_S if last.kind is Trouble.NONE else self.TROUBLE_S
+        end = last.start_s + low + self._rng.unit() * (high - low)
+        calm = last.kind is not Trouble.NONE
+        self.spells.append(Spell(end, Trouble.NONE if calm else self._rng.choice(TROUBLES[1:])))

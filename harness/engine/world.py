@@ -16,7 +16,9 @@ from harness.engine.clients import Clients, Load
 from harness.engine.compute import Compute
 from harness.engine.job import Job
 from harness.engine.scheduler import Limits, Scheduler
+from harness.engine.storage_streams import StorageLink, StorageStreams
 from harness.engine.streams import Streams
+from harness.engine.troubles import TroublePlan
 from harness.explore.kernel import Ended, Kernel, Picker
 from workloads.request import Session
 
@@ -46,6 +48,8 @@ class World:
         load: Load,
         vocab_size: int,
         grain: Grain,
+        link: StorageLink | None = None,
+        trouble: TroublePlan | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -56,11 +60,13 @@ class World:
         self._digest = blake2b(digest_size=8)
         wake = Bell("scheduler.wake")
         self.streams = Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
+        self.storage = StorageStreams(self.kernel, cache, link or StorageLink(), wake, plan=trouble)
         self.scheduler = Scheduler(
             self.kernel,
             cache,
             compute,
             self.streams,
+            self.storage,
             wake,
             limits,
             fine=grain.fine,
@@ -82,11 +88,16 @@ class World:
         """Run until every request has ended. Call `rest` afterwards if it has."""
         self.kernel.spawn("scheduler", self.scheduler.serve(), daemon=True)
         self.streams.start()
+        self.storage.start()
         self.clients.start()
         return self.kernel.run(picker, step_limit=step_limit)
 
     def rest(self) -> None:
-        """Let the copies still in flight land, as they would with nothing else to do."""
+        """Let what is still in flight land, as it would with nothing else to do."""
+        self._rest_copies()
+        self.storage.rest()
+
+    def _rest_copies(self) -> None:
         transfers = self.cache.transfers
         for tier in Tier:
             while (copy := transfers.next_to_run(tier)) is not None:
@@ -108,7 +119,14 @@ class World:
         assert job.status is not None
         moments = (job.sent_s, job.first_token_s, job.end_s)
         nanoseconds = tuple(round(moment * 1e9) for moment in moments)
-        tokens = (job.prompt_len, job.generated, job.device_tokens, job.host_tokens)
+        tokens: tuple[int, ...] = (
+            job.prompt_len,
+            job.generated,
+            job.device_tokens,
+            job.host_tokens,
+        )
+        if self.cache.storage is not None:
+            tokens += (job.storage_tokens,)
         facts = (job.name, job.status.value, nanoseconds, tokens)
         self._digest.update(repr(facts).encode())
         self._on_job(job)

@@ -298,7 +298,7 @@ class Arena:
                 return True
             self._start_streams()
             holders = self._holders(seeker)
-            if self._in_flight() or (holders and holders[0] > seeker.request.id):
+            if self.cache.in_flight() or (holders and holders[0] > seeker.request.id):
                 await self.kernel.wait(self._changed, "extend.wait")
                 continue
             await self.kernel.point("request.retract", TREE)
@@ -405,12 +405,7 @@ class Arena:
 
     def _anything_else_moves(self, seeker: Seeker) -> bool:
         """Whether somebody's progress could bring the room that `seeker` lacks."""
-        return bool(self._in_flight() or self._holders(seeker))
-
-    def _in_flight(self) -> int:
-        """Copies, and moves to and from storage: each may end and let go of something."""
-        storage = self.cache.storage
-        return len(self.cache.transfers) + (len(storage) if storage is not None else 0)
+        return bool(self.cache.in_flight() or self._holders(seeker))
 
     def _holders(self, seeker: Seeker) -> list[int]:
         """The other requests that hold pages, oldest first; the younger ones give way."""

@@ -166,7 +166,6 @@ class StorageTasks:
         await self._kernel.point("prefetch.timeout", TREE)
         if not prefetch.over:
             self._impatient.add(prefetch.number)
-            self._marks.hit("prefetch_timed_out")
             self._changed.fire()
 
     # -- storage ---------------------------------------------------------------------------------
@@ -199,7 +198,6 @@ class StorageTasks:
         trouble = self._kinds[self._kernel.draw("storage.trouble", len(self._kinds))]
         if trouble is not Trouble.NONE:
             self._troubles_left -= 1
-            self._marks.hit("storage_in_trouble")
         return trouble
 
 

@@ -17,11 +17,12 @@ from harness.engine.compute import Compute, Direction, NullCompute, Work
 from harness.engine.job import Job
 from harness.engine.marks import Marks
 from harness.engine.scheduler import Limits, Scheduler
+from harness.engine.storage_streams import StorageLink
 from harness.engine.world import Grain, World
 from harness.explore.kernel import Ended, Picker, Point, Task
 from harness.explore.pickers import VirtualClock
 from harness.explore.prng import SplitMix, derive
-from harness.oracles import Watch
+from harness.oracles import Violation, Watch
 from workloads.arrivals import Burst, Constant, Poisson
 from workloads.request import Request, Session
 from workloads.synthetic.amounts import Uniform
@@ -108,6 +109,7 @@ class Ran:
     jobs: list[Job] = field(default_factory=list)
     gaps: list[tuple[float, int]] = field(default_factory=list)
     audits: int = 0
+    found: list[Violation] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Job:
         """The job of a request that has ended."""
@@ -159,6 +161,7 @@ def build(
     grain: Grain | None = None,
     watchers: Sequence[Observer] = (),
     watch: Watch | None = None,
+    link: StorageLink | None = None,
 ) -> Ran:
     """`watch`: the oracles to listen too; without it only `judge` does."""
     marks, content = Marks(settings), Content(settings)
@@ -189,6 +192,7 @@ def build(
         load=load or Load(),
         vocab_size=VOCAB,
         grain=grain or Grain(),
+        link=link,
         on_accept=accept,
         on_job=end,
         on_gap=lambda seconds, count: gaps.append((seconds, count)),

@@ -15,7 +15,7 @@ from cache.pools import Owner
 from cache.unified import UnifiedCache
 from harness.engine.compute import NullCompute
 from harness.engine.job import JobStatus
-from harness.engine.marks import MEANINGS
+from harness.engine.marks import MEANINGS, STORAGE_MEANINGS
 from harness.engine.scheduler import Limits
 from harness.engine.world import Grain
 from harness.explore.pickers import Search, VirtualClock
@@ -40,7 +40,7 @@ from tests.harness.engine.build import (
 US = 1e-6
 STRATEGIES: dict[str, type[Strategy]] = {"uniform": Uniform, "sticky": Sticky, "pos": Pos}
 # Which no configuration of this sweep can reach, or hardly: the anchor is locked on both tiers.
-RARE = {"load_back_went_stale"}
+RARE = {"load_back_went_stale", *(meaning.mark for meaning in STORAGE_MEANINGS)}
 
 
 def built(seed: int, *, grain: Grain | None = None, **more) -> Ran:

@@ -1,0 +1,101 @@
+"""What storage takes, in model time, and the two streams that it is reached by.
+
+One stream reads (what is there, then batch by batch), one writes; each serves one move at a time,
+the oldest first. Invariant: a move's reply comes after its time, and never without its question.
+"""
+
+from dataclasses import dataclass
+
+from cache.config import CacheConfig, Component
+from cache.contract import Cache
+from cache.storage_moves import Move, Persist, Prefetch, PrefetchState
+from harness.engine.troubles import Trouble, TroublePlan
+from harness.explore.kernel import Kernel, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLink:
+    """The way to storage: bytes and seconds. The defaults are assumptions, those of a good NVMe
+    disk; `slow_x` is how many times as long everything takes while storage is slow."""
+
+    read_bandwidth: float = 6e9
+    write_bandwidth: float = 3e9
+    latency_s: float = 100e-6
+    slow_x: float = 50.0
+
+
+class StorageStreams:
+    """`replied` fires at every reply. Nothing runs where the cache has no storage."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        cache: Cache,
+        link: StorageLink,
+        replied: Signal,
+        *,
+        plan: TroublePlan | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._config: CacheConfig = cache.config
+        self._tier = cache.storage
+        self._link = link
+        self._replied = replied
+        self._plan = plan
+        self._asked = {
+            kind: Signal(f"storage.{kind.__name__.lower()}") for kind in (Prefetch, Persist)
+        }
+        self.read_bytes = 0
+        self.written_bytes = 0
+
+    def start(self) -> None:
+        if self._tier is not None:
+            self._kernel.spawn("l3-read", self._stream(Prefetch), daemon=True)
+            self._kernel.spawn("l3-write", self._stream(Persist), daemon=True)
+
+    def kick(self) -> None:
+        """Tell idle streams that there may be work."""
+        if self._tier is not None and len(self._tier):
+            for signal in self._asked.values():
+                signal.fire()
+
+    def rest(self) -> None:
+        """Storage replies to everything, as it would with nothing else to do."""
+        tier = self._tier
+        while tier is not None and len(tier):
+            for move in tier.outstanding():
+                tier.run(move)
+            for move in tier.replied():
+                tier.acknowledge(move)
+
+    async def _stream(self, kind: type[Prefetch] | type[Persist]) -> None:
+        tier = self._tier
+        assert tier is not None
+        while True:
+            move = next((m for m in tier.outstanding() if isinstance(m, kind)), None)
+            if move is None:
+                await self._kernel.wait(self._asked[kind], "storage.idle")
+                continue
+            name = ("storage", move.kind, move.number)
+            await self._kernel.pause(self._seconds(move), "storage.reply", name)
+            tier.run(move)
+            self._replied.fire()
+
+    def _seconds(self, move: Move) -> float:
+        link = self._link
+        seconds = link.latency_s
+        if isinstance(move, Persist):
+            moved = sum(self._bytes(s.component) * len(s.slots) for s in move.sources)
+            seconds += moved / link.write_bandwidth
+            self.written_bytes += moved
+        elif move.phase is PrefetchState.FETCHING:
+            batch = move.wanted[move.arrived : move.arrived + move.asked]
+            moved = sum(self._bytes(wanted.component) for wanted in batch)
+            seconds += moved / link.read_bandwidth
+            self.read_bytes += moved
+        if self._plan is not None and self._plan.at(self._kernel.now) is Trouble.SLOW:
+            seconds *= link.slow_x
+        return round(seconds * 1e9) / 1e9
+
+    def _bytes(self, component: Component) -> int:
+        return self._config.page_bytes[component]
