@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from cache.config import DEVICE, FULL, HOST, Component, Tier
 from cache.observer import Observer
+from cache.storage_moves import Prefetch
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
 
@@ -78,11 +79,12 @@ POSSIBLE = tuple(transition for transition in EVERY if transition.possible)
 
 
 class Transitions(Observer):
-    """Counts the transitions of one run."""
+    """Counts the transitions of one run; what a prefetch grafts is not one of them."""
 
     def __init__(self) -> None:
         self._counts = [0] * len(EVERY)
         self._filling: set[int] = set()
+        self._grafting: set[int] = set()
         self._frozen = False
 
     def reached(self) -> tuple[str, ...]:
@@ -94,12 +96,18 @@ class Transitions(Observer):
         self._frozen = True
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
-        self._filling.add(4 * node.number + 2 * tier + component)
+        place = 4 * node.number + 2 * tier + component
+        if isinstance(node.inbound[tier][component], Prefetch):
+            self._grafting.add(place)
+            return
+        self._filling.add(place)
         self._note(ISSUED, node, tier, component, 1)
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
         place = 4 * node.number + 2 * tier + component
-        if place in self._filling:
+        if place in self._grafting:
+            self._grafting.remove(place)
+        elif place in self._filling:
             self._filling.remove(place)
             self._note(LANDED, node, tier, component, 1)
         else:
