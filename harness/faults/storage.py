@@ -426,17 +426,17 @@ def graft_keeps_duplicates(cache: UnifiedCache, storage: StorageTier) -> None:
     The second copy belongs to nobody who would ever give it back.
     """
 
+    arriving: list[int] = []  # pages of the prefetch that is being acknowledged
+
     def acknowledge(original: Any, prefetch: Prefetch) -> None:
-        arrived = prefetch.arrived
-
-        def give_back(original: Any, prefetch: Prefetch, first: int, stop: int) -> None:
-            original(prefetch, max(first, arrived), stop)
-
-        kept = storage.prefetches._give_back
-        storage.prefetches._give_back = lambda *given: give_back(kept, *given)  # type: ignore[method-assign]
+        arriving.append(prefetch.arrived)
         try:
             original(prefetch)
         finally:
-            storage.prefetches._give_back = kept  # type: ignore[method-assign]
+            arriving.pop()
+
+    def give_back(original: Any, prefetch: Prefetch, first: int, stop: int) -> None:
+        original(prefetch, max([first, *arriving]), stop)
 
     patch(storage.prefetches, "acknowledge", acknowledge)
+    patch(storage.prefetches, "_give_back", give_back)
