@@ -184,6 +184,11 @@ def _notes(serving: Serving, server: ServerPlan) -> list[str]:
         )
     if serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
+    if serving.hicache_storage_backend:
+        notes.append(
+            f"Storage ({serving.hicache_storage_backend}): its times are modelled by bandwidth and"
+            " latency, which are assumptions."
+        )
     if not serving.radix_cache:
         notes.append("The radix cache is off: the null cache is the baseline.")
     return notes
@@ -208,6 +213,13 @@ def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
         " {ideal_token_hit_rate:.4f}; device {tier_hit_share_device:.0%}, host"
         " {tier_hit_share_host:.0%} of it".format(**summary)
     )
+    if "storage_hit_tokens" in summary:
+        click.echo(
+            "  storage {tier_hit_share_storage:.0%} of it; {storage_pages:,} pages in it,"
+            " {storage_written_bytes:,} bytes sent, {storage_read_bytes:,} fetched".format(
+                **summary
+            )
+        )
     click.echo(f"  digest {summary['digest']}")
     for note in manifest.ignored_flags:
         click.echo(f"  ignored: {note}")
@@ -325,6 +337,31 @@ _OPTIONS = (
          help="kernel or direct (sets the modelled copy time)."),
     _opt("--hicache-mem-layout", default=_SERVING.hicache_mem_layout, show_default=True,
          help="layer_first, page_first or page_first_direct (same)."),
+    _opt("--hicache-storage-backend", default=_SERVING.hicache_storage_backend,
+         help="Storage below the host: file, redis or memory  [default: none]"),
+    _opt("--hicache-storage-prefetch-policy",
+         default=_SERVING.hicache_storage_prefetch_policy, show_default=True,
+         help="best_effort, wait_complete or timeout."),
+    _opt("--prefetch-threshold", default=_SERVING.prefetch_threshold, show_default=True,
+         help="Fewer tokens are not fetched from storage."),
+    _opt("--prefetch-batch-pages", default=_SERVING.prefetch_batch_pages, show_default=True,
+         help="Pages that one question to storage asks for."),
+    _opt("--prefetch-timeout-base", default=_SERVING.prefetch_timeout_base, show_default=True,
+         help="Seconds that the policy timeout waits in any case."),
+    _opt("--prefetch-timeout-per-ki-token", default=_SERVING.prefetch_timeout_per_ki_token,
+         show_default=True, help="And for each 1,024 tokens that could come."),
+    _opt("--storage-path", default=_SERVING.storage_path,
+         help="Folder of file, URL of redis  [default: a folder of the run]"),
+    _opt("--storage-size", default=_SERVING.storage_size, show_default=True,
+         help="GB of KV per rank that storage holds."),
+    _opt("--storage-read-bandwidth", default=_SERVING.storage_read_bandwidth, show_default=True,
+         help="GB/s, modelled."),
+    _opt("--storage-write-bandwidth", default=_SERVING.storage_write_bandwidth, show_default=True,
+         help="GB/s, modelled."),
+    _opt("--storage-latency", default=_SERVING.storage_latency, show_default=True,
+         help="Microseconds of one question, modelled."),
+    _opt("--storage-troubles", default=_SERVING.storage_troubles, show_default=True,
+         help="Seed of a plan that makes storage slow, full, failing, torn or lying; 0 is none."),
     _opt("--radix-eviction-policy", default=_SERVING.radix_eviction_policy, show_default=True,
          help="lru, lfu or priority, on the device."),
     _opt("--host-eviction-policy", default=_SERVING.host_eviction_policy, show_default=True,

@@ -26,6 +26,7 @@ class Meaning(NamedTuple):
 STORAGE_MEANINGS: tuple[Meaning, ...] = (
     Meaning("persist_landed", "pages of a node went to storage"),
     Meaning("persist_refused", "storage did not take all of a persist"),
+    Meaning("prefetch_asked", "a request asked storage for what the tree lacked"),
     Meaning("prefetch_landed", "pages came from storage and were put into the tree"),
     Meaning("prefetch_cut_short", "a request went on with a part of its prefetch, or none of it"),
     Meaning("prefetch_cancelled", "a client left while its prefetch was under way"),
@@ -94,7 +95,7 @@ class Marks(Observer):
             if config.write_policy is WritePolicy.WRITE_BACK:
                 marks.append("backup_under_pressure")
         if config.storage is not None:
-            marks += ["persist_landed", "prefetch_landed"]
+            marks += ["persist_landed", "prefetch_asked"]
         return tuple(marks)
 
     def freeze(self) -> None:
@@ -194,6 +195,9 @@ class Marks(Observer):
     def persisted(self, persist: Persist) -> None:
         done = persist.state is CopyState.DONE
         self.hit("persist_landed" if done else "persist_refused")
+
+    def prefetch_asked(self, prefetch: Prefetch) -> None:
+        self.hit("prefetch_asked")
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
         grown = sum(node.tokens for node in nodes)

@@ -46,6 +46,13 @@ TIMESERIES: dict[str, Metric] = {
     "hit_rate_host": Metric(
         "ratio", "interval", "tokens loaded back from the host / prompt tokens admitted"
     ),
+    "hit_rate_storage": Metric(
+        "ratio", "interval", "tokens fetched from storage / prompt tokens admitted"
+    ),
+    "storage_used_pages": Metric("pages", "last", "pages that storage has, of all components"),
+    "storage_moves_in_flight": Metric(
+        "moves", "last", "persists and prefetches begun and not yet over"
+    ),
     "copies_in_flight": Metric("copies", "last", "copies issued and not yet acknowledged"),
     "rss_bytes": Metric(
         "bytes", "last", "resident memory of this process, measured whatever the clock"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -125,6 +126,11 @@ class Recorder:
     def summary(self, counters: Mapping[str, Number] | None = None) -> dict[str, Number]:
         """Return the summary of what was recorded so far, with `counters` merged in."""
         return summarise(self.columns, self.itl_s, counters)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's files go."""
+        return self._directory.path
 
     @property
     def sample_interval_s(self) -> float:

@@ -87,6 +87,10 @@ RUN_KEYS: dict[str, Key] = {
     "peak_rss_bytes": Key("bytes", "most resident memory of this process (measured)"),
     **_tier("device"),
     **_tier("host"),
+    "storage_written_bytes": Key("bytes", "sent to storage by persists, those it refused included"),
+    "storage_read_bytes": Key("bytes", "asked of storage by prefetches"),
+    "storage_hit_tokens": Key("tokens", "prompt tokens fetched from storage, all phases"),
+    "storage_pages": Key("pages", "in storage at the end, of all components"),
     "prefix_block_hit_rate": Key("ratio", "hit pages / prompt pages (with --ids-as-pages)"),
     "evicted_pages": Key("pages", "evicted from the device (with --ids-as-pages)"),
 }

@@ -7,6 +7,7 @@ import psutil
 from cache.config import Tier
 from cache.contract import Cache
 from cache.unified import UnifiedCache
+from harness.engine.job import Job
 from harness.engine.traffic import Traffic
 from harness.engine.world import World
 
@@ -18,16 +19,18 @@ class Gauges:
         self._world = world
         self._traffic = traffic
         self._process = psutil.Process()
-        self._seen = (0, 0, 0)
+        self._seen = (0, 0, 0, 0)
         self.peak_rss_bytes = 0
         self.prompt_tokens = 0
         self.device_tokens = 0
         self.host_tokens = 0
+        self.storage_tokens = 0
 
-    def admitted(self, prompt_tokens: int, device_tokens: int, host_tokens: int) -> None:
-        self.prompt_tokens += prompt_tokens
-        self.device_tokens += device_tokens
-        self.host_tokens += host_tokens
+    def admitted(self, job: Job) -> None:
+        self.prompt_tokens += job.prompt_len
+        self.device_tokens += job.device_tokens
+        self.host_tokens += job.host_tokens
+        self.storage_tokens += job.storage_tokens
 
     def rss_bytes(self) -> int:
         rss: int = self._process.memory_info().rss
@@ -37,7 +40,7 @@ class Gauges:
     def read(self, violations: int) -> Mapping[str, float]:
         world, used = self._world, self._traffic.used_bytes
         scheduler = world.scheduler
-        device, host = self._interval_rates()
+        device, host, storage = self._interval_rates()
         return {
             **_pools(world.cache),
             "device_used_bytes": used[Tier.DEVICE],
@@ -50,13 +53,25 @@ class Gauges:
             "copies_in_flight": len(world.cache.transfers),
             "rss_bytes": self.rss_bytes(),
             "violations": violations,
+            **_storage(world.cache, storage),
         }
 
-    def _interval_rates(self) -> tuple[float, float]:
-        now = (self.prompt_tokens, self.device_tokens, self.host_tokens)
-        prompts, device, host = (a - b for a, b in zip(now, self._seen, strict=True))
+    def _interval_rates(self) -> tuple[float, ...]:
+        now = (self.prompt_tokens, self.device_tokens, self.host_tokens, self.storage_tokens)
+        prompts, *hits = (a - b for a, b in zip(now, self._seen, strict=True))
         self._seen = now
-        return (device / prompts, host / prompts) if prompts else (float("nan"), float("nan"))
+        return tuple(hit / prompts if prompts else float("nan") for hit in hits)
+
+
+def _storage(cache: Cache, hit_rate: float) -> dict[str, float]:
+    storage = cache.storage
+    if storage is None:
+        return {}
+    return {
+        "hit_rate_storage": hit_rate,
+        "storage_used_pages": storage.backend.usage().pages,
+        "storage_moves_in_flight": len(storage),
+    }
 
 
 def _pools(cache: Cache) -> dict[str, float]:

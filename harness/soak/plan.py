@@ -3,10 +3,8 @@ here, before anything is written.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from math import inf, isinf
 from pathlib import Path
-from typing import TypeVar
 
 from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
 from cache.model import KvDtype, ModelShape
@@ -16,7 +14,9 @@ from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, MemLayout, load_hardware
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
+from harness.soak.choice import choice
 from harness.soak.settings import DEFAULT_TRACE, DEFAULT_TRACE_SCALE, Serving, Traffic
+from harness.soak.storage import StoragePlan, plan_storage, storage_settings
 from workloads.arrivals import Arrivals, Burst, Constant, Gamma, Poisson, reschedule
 from workloads.bundled import bundled_trace
 from workloads.errors import WorkloadError
@@ -34,6 +34,7 @@ class ServerPlan:
     config: CacheConfig
     compute: Compute
     limits: Limits
+    storage: StoragePlan | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def plan_server(serving: Serving) -> ServerPlan:
     """Raises `ConfigError` in one line that says what to type."""
     shape = load_shape(serving.model)
     hardware = load_hardware(serving.hardware)
-    dtype = _choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
+    dtype = choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
     if serving.context_length > shape.max_context:
         raise ConfigError(
             f"--context-length {serving.context_length} is more than {shape.name} was made for:"
@@ -71,16 +72,16 @@ def plan_server(serving: Serving) -> ServerPlan:
     )
     config = replace(
         sizing.config,
-        write_policy=_choice(WritePolicy, serving.hicache_write_policy, "--hicache-write-policy"),
-        device_eviction=_choice(
+        write_policy=choice(WritePolicy, serving.hicache_write_policy, "--hicache-write-policy"),
+        device_eviction=choice(
             EvictionOrder, serving.radix_eviction_policy, "--radix-eviction-policy"
         ),
-        host_eviction=_choice(
-            EvictionOrder, serving.host_eviction_policy, "--host-eviction-policy"
-        ),
+        host_eviction=choice(EvictionOrder, serving.host_eviction_policy, "--host-eviction-policy"),
         load_back_threshold=serving.load_back_threshold,
+        storage=storage_settings(serving),
     )
-    return ServerPlan(shape, sizing, config, _compute(serving, shape, dtype), _limits(serving))
+    compute, storage = _compute(serving, shape, dtype), plan_storage(serving, config)
+    return ServerPlan(shape, sizing, config, compute, _limits(serving), storage)
 
 
 def plan_traffic(traffic: Traffic) -> TrafficPlan:
@@ -184,8 +185,8 @@ def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
         tp=serving.tp,
         kv_dtype=dtype,
         page_size=serving.page_size,
-        io_backend=_choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
-        mem_layout=_choice(MemLayout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+        io_backend=choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
+        mem_layout=choice(MemLayout, serving.hicache_mem_layout, "--hicache-mem-layout"),
     )
 
 
@@ -209,14 +210,3 @@ def _limits(serving: Serving) -> Limits:
         new_token_ratio=serving.schedule_conservativeness,
         match_s=0.0 if serving.compute == "null" else MATCH_S,
     )
-
-
-E = TypeVar("E", bound=StrEnum)
-
-
-def _choice(kind: type[E], value: str, flag: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(str(member) for member in kind)
-        raise ConfigError(f"{flag} {value!r} is not known: use {known}") from None

@@ -6,7 +6,7 @@ what was seen until then.
 
 import gc
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import nan
@@ -15,6 +15,7 @@ from pathlib import Path
 from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
+from cache.storage.contract import Storage
 from cache.unified import UnifiedCache
 from harness.engine.job import Job, JobStatus
 from harness.engine.marks import MEANINGS, Marks
@@ -32,6 +33,7 @@ from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
 from harness.soak.plan import ServerPlan, TrafficPlan
 from harness.soak.settings import Oracles, Watching
+from harness.soak.storage import StoragePlan, troubled
 from harness.verdict import Verdict
 from workloads.footprint import IdealCache
 
@@ -85,9 +87,16 @@ class Soak:
             on_violation=self._on_violation,
             audit_every=AUDIT_EVERY[watching.oracles],
         )
-        self.cache: Cache = (
-            UnifiedCache(config, self._watch) if radix_cache else NullCache(config, self._watch)
-        )
+        self._storage = _open(server.storage, recorder.folder, self._now)
+        self.cache: Cache
+        if not radix_cache:
+            self.cache = NullCache(config, self._watch)
+        elif server.storage is None:
+            self.cache = UnifiedCache(config, self._watch)
+        else:
+            self.cache = UnifiedCache(
+                config, self._watch, backend=self._storage, identity=server.storage.identity
+            )
         self._traffic = Traffic(config)
         self._watch.listen(self._traffic)
         self._watch.attach(self.cache)
@@ -99,6 +108,8 @@ class Soak:
             load=traffic.load,
             vocab_size=server.shape.vocab_size,
             grain=Grain(),
+            link=None if server.storage is None else server.storage.link,
+            trouble=None if server.storage is None else server.storage.troubles,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=recorder.itl,
@@ -120,6 +131,10 @@ class Soak:
         except KeyboardInterrupt:
             interrupted = True
         verdict, reason = self._verdict(ended, interrupted)
+        self._storage_pages = 0
+        if self._storage is not None:
+            self._storage_pages = self._storage.usage().pages
+            self._storage.close()
         counters = self._counters(verdict, reason)
         self._recorder.marks(self._mark_rows())
         summary = self._recorder.summary(counters)
@@ -154,7 +169,7 @@ class Soak:
         self._marks.job_ended(job)
         row = self._row(job)
         if job.status is JobStatus.COMPLETED:
-            self._gauges.admitted(job.prompt_len, job.device_tokens, job.host_tokens)
+            self._gauges.admitted(job)
             self._recent.append(row.ttft_ms)
         self._recorder.request(row)
 
@@ -181,7 +196,7 @@ class Soak:
             output_tokens=job.generated,
             cached_tokens_device=job.device_tokens,
             cached_tokens_host=job.host_tokens,
-            cached_tokens_storage=0,
+            cached_tokens_storage=job.storage_tokens,
             eligible_tokens=(job.prompt_len - 1) // size * size,
             ideal_tokens=self._ideal_tokens.pop(job.number, 0),
             ttft_ms=_ms(job.sent_s, job.first_token_s, started),
@@ -224,6 +239,9 @@ class Soak:
             return 0.0
         total = sum(config.pools(c)[tier] * config.page_bytes[c] for c in config.components)
         return self._traffic.used_bytes[tier] / max(1, total)
+
+    def _now(self) -> float:
+        return self.world.kernel.now
 
     # -- at the end ----------------------------------------------------------------------------
 
@@ -299,7 +317,21 @@ class Soak:
             counters[f"{name}_hit_tokens"] = hits[tier]
             counters[f"{name}_evicted_pages"] = traffic.evicted_pages[tier]
             counters[f"peak_{name}_bytes"] = traffic.peak_bytes[tier]
+        if self._storage is not None:
+            counters |= {
+                "storage_written_bytes": self.world.storage.written_bytes,
+                "storage_read_bytes": self.world.storage.read_bytes,
+                "storage_hit_tokens": self._gauges.storage_tokens,
+                "storage_pages": self._storage_pages,
+            }
         return counters
+
+
+def _open(plan: StoragePlan | None, folder: Path, now: Callable[[], float]) -> Storage | None:
+    if plan is None:
+        return None
+    storage = plan.open(folder / "storage")
+    return storage if plan.troubles is None else troubled(storage, plan.troubles, now)
 
 
 @contextmanager
