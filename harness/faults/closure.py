@@ -167,3 +167,12 @@ def room_made_and_then_refused(cache: UnifiedCache) -> None:
         return bool(original(pages)) and sum(pages) < 3
 
     patch(cache.backups._hosts, "make_room", make_room)
+
+
+@family.fault("P2")
+def dead_weight_kept(cache: UnifiedCache) -> None:
+    """A leaf whose window is gone for good stays when the child that needed it goes.
+
+    Nothing can be served through it, and it takes pages until its turn comes.
+    """
+    patch(cache.evictor, "_sweep", lambda original, node: None)

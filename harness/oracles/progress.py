@@ -28,10 +28,10 @@ class Progress(Oracle):
     """While room is made, victims go only as long as something is short that copies in flight will
     not bring, the first in order first (S6); a lone FULL leaf goes in part. When room stays short,
     nothing that copies will not cover is left to go, no lock keeps more than its window, and `Room`
-    says what is short and pending (P2). A victim that waited for its backup goes when that is over
-    (P2). The admission budget is what is free or may go. After the
-    last flush every slot is free, the map empty and the tree bare (P3). Silent about order where
-    scanning costs too much."""
+    says what is short and pending (P2). A victim that waited for its backup goes when that is over,
+    and leaves that lost their window for good go at once (P2). The admission budget is what is free
+    or may go. After the last flush every slot is free, the map empty and the tree bare (P3). Silent
+    about order where scanning costs too much."""
 
     name = "progress"
 
@@ -40,6 +40,7 @@ class Progress(Oracle):
         self._victim: Victim | None = None
         self._went: list[bool] = [False, False]
         self._backed_up: list[Copy] = []  # by the making of room under way
+        self._went_by: dict[Node, None] = {}  # its victims and what they hung below
         self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
         self._pools = [self.cache.pools[Tier.DEVICE, c] for c in self.components]
 
@@ -49,6 +50,7 @@ class Progress(Oracle):
     def making_room(self, demand: Demand) -> None:
         self._collect()
         self._backed_up = []
+        self._went_by = {}
         self._demand = list(demand[: len(self.components)])
         self._victim = None
 
@@ -80,6 +82,10 @@ class Progress(Oracle):
             node = copy.lock.anchor
             if node.leaving is None and any(part.node is node for part in copy.parts):
                 self.report("P2", "leaving.forgotten", f"{node} to go after {copy}", "it stays")
+        for node in self._went_by if self.windowed else ():
+            if node.attached and _dead_weight(node):
+                expected = f"{node} gone too: its window is nowhere"
+                self.report("P2", "evicts.dead_weight", expected, "it stays")
         if any(room.short):
             self._pending(room)
         for component, pool in enumerate(self._pools):
@@ -206,6 +212,9 @@ class Progress(Oracle):
         victim, self._victim = self._victim, None
         if victim is None or not victim.counts or max(victim.short) <= 0:
             return
+        for node in (victim.node, victim.parent):
+            if node is not None and node.parent is not None:
+                self._went_by[node] = None
         went_full, went_swa = self._went
         if not went_full and victim.short[Component.SWA] <= 0:
             self.report("P2", "evicts.window", "no window while only FULL is short", victim.node)
@@ -281,3 +290,10 @@ class Progress(Oracle):
                 name = component.name.lower()
                 expected = f"at most {most} pages on their way"
                 self.report("P2", f"room.pending.{name}", expected, room.pending[component])
+
+
+def _dead_weight(node: Node) -> bool:
+    """A leaf on the device alone that nobody holds and nothing can be served through."""
+    if node.children or any(slots[Component.SWA] is not None for slots in node.slots):
+        return False
+    return node.slots[Tier.HOST][0] is None and naive.free_to_go(node, Tier.DEVICE, Component.FULL)

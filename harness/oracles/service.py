@@ -4,6 +4,7 @@ from collections import deque
 
 from cache.config import Component, Tier
 from cache.contract import Commit, LoadBack, LoadOutcome, Match, Reading
+from cache.pools import Owner, SlotPool
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -32,6 +33,11 @@ class Service(Oracle):
         self._failures = 0
         self._threshold = self.cache.config.load_back_threshold
         self._shared: dict[PageTable, int] = {}
+        self._adopted = 0  # FULL pages that became the tree's since the last commit
+
+    def moved(self, pool: SlotPool, slots: list[int], old: Owner, new: Owner) -> None:
+        if pool is self.device_full and new is Owner.NODE and old is Owner.REQUEST:
+            self._adopted += len(slots)
 
     # -- admission -------------------------------------------------------------------------------
 
@@ -139,6 +145,9 @@ class Service(Oracle):
     def committed(self, table: PageTable, result: Commit) -> None:
         before = self._shared.get(table, 0)
         self._shared[table] = table.shared
+        adopted, self._adopted = self._adopted, 0
+        if result.adopted != adopted:
+            self.report("M2", "commit.adopted", f"{adopted} pages adopted", result.adopted)
         written = table.written // self.page_size
         if result.pages != table.shared or result.adopted + result.duplicates != (
             table.shared - before

@@ -327,3 +327,20 @@ def a_leaf_goes_whole_though_only_its_window_is_short(cache: UnifiedCache) -> No
             original(node, short)
 
     patch(cache.evictor, "_evict_window", evict_window)
+
+
+@defect("P2")
+def dead_weight_is_not_swept(cache: UnifiedCache) -> None:
+    patch(cache.evictor, "_sweep", lambda original, node: None)
+
+
+@defect("M2")
+def what_a_commit_adopted_is_miscounted(cache: UnifiedCache) -> None:
+    def insert(original, table, key, anchor):
+        result, node = original(table, key, anchor)
+        if result.duplicates:
+            moved = {"adopted": result.adopted + 1, "duplicates": result.duplicates - 1}
+            result = result._replace(**moved)
+        return result, node
+
+    patch(cache.insertion, "insert", insert)

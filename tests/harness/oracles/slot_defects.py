@@ -217,7 +217,7 @@ def duplicates_are_not_freed(cache: UnifiedCache) -> None:
     patch(cache.insertion, "_meet", meet)
 
 
-@defect("O1", "M1", "E1", "D1")
+@defect("O1", "M1", "M2", "E1", "D1")
 def insert_frees_the_page_of_the_tree(cache: UnifiedCache) -> None:
     """The request's duplicate is kept and the tree's page goes, whoever points at it."""
 
