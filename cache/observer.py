@@ -80,6 +80,9 @@ class Observer:
 
     def prefetch_asked(self, prefetch: "Prefetch") -> None: ...
 
+    def prefetch_reserving(self, prefetch: "Prefetch") -> None:
+        """Before room is made for it on the host."""
+
     def prefetch_reserved(self, prefetch: "Prefetch") -> None:
         """It has its host slots and its end."""
 

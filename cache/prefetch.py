@@ -162,6 +162,7 @@ class Prefetches:
             c: max(first, self._rules[c].needed_from(end) // self._page_size)
             for c in self._residency.components
         }
+        self._observer.prefetch_reserving(prefetch)
         if not self._hosts.make_room([stop - begins[c] for c in self._residency.components]):
             self._end(prefetch, Outcome.NO_ROOM)
             return

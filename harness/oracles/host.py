@@ -6,6 +6,7 @@ from cache.config import Component, Tier
 from cache.contract import Demand
 from cache.locks import Lock
 from cache.pools import Owner, SlotPool
+from cache.storage_moves import Prefetch
 from cache.transfers import Copy
 from cache.tree import Node
 from harness.oracles import naive
@@ -80,9 +81,17 @@ class Host(Oracle):
             victim.asked |= victim.component is component
 
     def issued(self, copy: Copy) -> None:
-        """All that it needs is allocated: the last victim of each kind must have been needed."""
-        if copy.target is not HOST:
-            return
+        if copy.target is HOST:
+            self._served()
+
+    def prefetch_reserving(self, prefetch: Prefetch) -> None:
+        self._next_operation()
+
+    def prefetch_reserved(self, prefetch: Prefetch) -> None:
+        self._served()
+
+    def _served(self) -> None:
+        """All that was wanted is allocated: the last victim of each kind must have been needed."""
         for component in self.components:
             last = next((v for v in reversed(self._victims) if v.component is component), None)
             if last is None or last.served or not last.asked:

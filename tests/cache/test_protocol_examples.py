@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from cache.audit import audit
-from cache.config import Component, Tier, WritePolicy
+from cache.config import Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Demand, Room
+from cache.storage.memory import MemoryStorage
+from cache.storage_moves import Prefetch
 from cache.transfers import Copy
 from cache.tree import Node
 from cache.unified import UnifiedCache
 from tests.cache.builders import a_cache, a_key, admit, compute, demote, fail, land, node_at, serve
+from tests.cache.storage_builders import IDENTITY, ROOMY, reply, with_storage
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
 FULL, SWA = Component.FULL, Component.SWA
@@ -210,7 +213,57 @@ def test_eviction_waits_for_a_backup_and_spares_what_was_used_again():
     assert rows == rows_of("eviction.md")
 
 
-@pytest.mark.parametrize("page", ["locks", "copies", "load-back", "eviction"])
+def test_storage_keeps_its_slots_and_its_anchor_until_it_has_replied():
+    backend = MemoryStorage(IDENTITY, ROOMY)
+    other = with_storage(backend=backend)
+    serve(other, a_key([1, 2, 3, 4, 5]))
+    land(other)
+    reply(other)
+    cache = with_storage(backend=backend, prefetch_policy=PrefetchPolicy.TIMEOUT)
+    serve(cache, a_key([1]))
+    land(cache)
+    demote(cache)
+    reply(cache)
+    storage, anchor, key, rows = cache.storage, node_at(cache, [1]), a_key([1, 2, 3, 4, 5]), Rows()
+    assert storage is not None
+    asked: list[Prefetch] = []
+
+    def see() -> None:
+        free = str(cache.pool(FULL, Tier.HOST).free_slots)
+        loadable = str(cache.match(key).loadable_tokens)
+        phase = asked[0].phase.value if asked else "-"
+        rows.append((str(anchor.locks[Tier.HOST][FULL]), phase, free, loadable))
+        assert audit(cache) == []
+
+    see()
+    asked.append(storage.prefetch(key, "request"))
+    (prefetch,) = asked
+    see()
+    storage.run(prefetch)
+    see()
+    storage.acknowledge(prefetch)
+    see()
+    serve(cache, a_key([7, 8, 9]))
+    land(cache)
+    see()
+    storage.run(prefetch)
+    see()
+    assert not storage.may_go_on(prefetch, 1.0)
+    assert storage.may_go_on(prefetch, 1.1)
+    storage.conclude(prefetch)
+    see()
+    storage.run(prefetch)
+    see()
+    storage.acknowledge(prefetch)
+    see()
+    table = admit(cache, key, "request")
+    see()
+    land(cache)
+    assert cache.read(table, 6).full == key.prints()[:3]
+    assert rows == rows_of("storage.md")
+
+
+@pytest.mark.parametrize("page", ["locks", "copies", "load-back", "eviction", "storage"])
 def test_every_protocol_page_tells_its_idea_its_operations_its_example_and_its_races(page):
     text = (PAGES / f"{page}.md").read_text()
     titles = [line for line in text.splitlines() if line.startswith("#")]
