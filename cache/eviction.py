@@ -40,6 +40,11 @@ class Victims:
             self._heap = [e for e in self._heap if self._ranks.get(e[1]) == e[0]]
             heapify(self._heap)
 
+    def refresh(self, node: Node) -> None:
+        """A use changed `node`'s place in the order, and not whether it may go."""
+        if node.number in self._ranks:
+            self.offer(node)
+
     def withdraw(self, node: Node) -> None:
         self._ranks.pop(node.number, None)
 

@@ -117,7 +117,8 @@ class Residency:
         for component, start in enumerate(needed_from):
             if node.end > start:
                 node.used[component] = now
-        self.review(node)
+        for victims in self.victims.values():
+            victims.refresh(node)
 
     def leave(self, node: Node, component: Component) -> None:
         """`node` is to give up its device copy as soon as its backups have landed: all of it, once
