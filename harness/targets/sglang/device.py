@@ -31,21 +31,28 @@ class Event:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._pending = 0
         self._stream: Stream | None = None
+        self._after: list[Event] = []
 
     def record(self, stream: "Stream | None" = None) -> None:
         (stream or Device.current).issue_event(self)
 
     def query(self) -> bool:
-        return self._pending == 0
+        return self._pending == 0 and all(event.query() for event in self._after)
 
     def synchronize(self) -> None:
         """The scheduler thread waits here: whatever was issued before the event runs now."""
-        while not self.query():
+        for event in self._after:
+            event.synchronize()
+        while self._pending:
             assert self._stream is not None
             self._stream.run_to_next()
 
     def wait(self, stream: "Stream | None" = None) -> None:
         (stream or Device.current).wait_event(self)
+
+    def follow(self, events: list["Event"]) -> None:
+        """Recorded on a stream that waits for `events`."""
+        self._after = [event for event in events if not event.query()]
 
     def expect(self, stream: "Stream") -> None:
         self._pending += 1
@@ -56,13 +63,14 @@ class Event:
 
 
 class Stream:
-    """A line of work. The default stream, named "", is never behind."""
+    """A line of work. On the default stream, named "", work runs at once; only its events wait."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.name = ""
         self.deferred = False
         self._line: deque[tuple[str, Work | Event]] = deque()
         self._copies: deque[Copy | None] = deque()
+        self._waits: list[Event] = []
 
     def issue(self, what: str, work: Work, copy: Copy | None = None) -> None:
         if self.deferred:
@@ -80,10 +88,16 @@ class Stream:
         if self.deferred and self._line:
             event.expect(self)
             self._line.append(("event", event))
+        if not self.deferred:
+            event.follow(self._waits)
 
     def wait_event(self, event: Event) -> None:
-        if not event.query():
+        if event.query():
+            return
+        if self.deferred:
             self._line.append(("wait", event))
+        else:
+            self._waits = [*(e for e in self._waits if not e.query()), event]
 
     def wait_stream(self, other: "Stream") -> None:
         if other.behind:

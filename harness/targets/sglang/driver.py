@@ -96,6 +96,13 @@ UNSET = (
     "hisparse_coordinator",
     "metrics_collector",
 )
+# What a model's configuration may be; asked of the model from 0.5.17 on.
+MODEL_KINDS = (
+    "linear_attn_model_spec",
+    "hybrid_gdn_config",
+    "kimi_linear_config",
+    "hybrid_lightning_config",
+)
 # Classes that only report; an absent one takes all it is told.
 REPORTERS = ("SchedulerMetricsReporter", "SchedulerMetricsCollector", "PrefillStats")
 
@@ -106,13 +113,17 @@ def make_scheduler(
     """A scheduler over a fresh cache of `shape`. `on_answer(req)` is called for every request that
     ended, whichever way."""
     release.fresh()
-    Device.current = Device.default
+    Device.current = Device.default = Stream()
     pools = build_pools(release, shape)
     pools.full.component = "full"
     if pools.swa is not None:
         pools.swa.component = "swa"
     for name in REPORTERS:
         release.set_if_there(name, ABSENT)
+    for name in MODEL_KINDS:
+        release.set_if_there(name, lambda model: None)
+    release.set_if_there("mamba2_config", lambda model: True if shape.states else None)
+    release.set_if_there("is_deepseek_dsa", lambda model: False)
     base = release.find("Scheduler")
     scheduler = object.__new__(_scheduler_type(base, shape, pools, on_answer))
     scheduler.asked_for = set()
@@ -225,7 +236,7 @@ def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
         linear_attn_model_spec=None,
         hybrid_gdn_config=None,
         mamba2_config=True if shape.states else None,
-        canary_manager=None,
+        mtp_draft_device_pools=(),
     )
     worker = Plain(
         is_hybrid_swa=bool(shape.window),

@@ -1,41 +1,37 @@
-"""The releases that can be tortured, by the interfaces that their caches share."""
+"""The releases that can be tortured, and where their schedulers' loops differ.
+
+One row a release: it was read, driven and hunted as that release, not as a neighbour of another.
+"""
 
 from typing import NamedTuple
 
 
 class Era(NamedTuple):
-    """A span of releases whose cache is driven in the same way."""
+    """One release. `barrier` says where the schedule stream of the overlapped loop waits for the
+    forward stream: nowhere, before it schedules, or after it launches; with `graphs` it waits for
+    a decode batch's begin only (its reads of shared tables), else for its end."""
 
+    version: str
     name: str
-    first: str
-    last: str
     about: str
+    barrier: str = ""
+    graphs: bool = False
+    plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
 
 
-ERAS = (Era("monolith", "0.5.12", "0.5.16", "one tree class, ongoing copies by node"),)
+ERAS = (
+    Era("0.5.12", "monolith", "one tree class, ongoing copies by node"),
+    Era("0.5.13", "monolith", "host locks", barrier="schedule"),
+    Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
+    Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
+)
 
 
 def era_of(version: str) -> Era | None:
     """The era of a release, None where no adapter knows it."""
-    number = number_of(version)
-    if number is None:
-        return None
-    for era in ERAS:
-        first, last = number_of(era.first), number_of(era.last)
-        assert first is not None
-        assert last is not None
-        if first <= number <= last:
-            return era
-    return None
-
-
-def number_of(version: str) -> tuple[int, ...] | None:
-    """A version as numbers, such as (0, 5, 12)."""
-    parts = version.split(".")
-    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
+    return next((era for era in ERAS if era.version == version), None)
 
 
 def supported() -> str:
-    """For messages: the spans of the releases that adapters know."""
-    spans = [e.first if e.first == e.last else f"{e.first} to {e.last}" for e in ERAS]
-    return ", ".join(spans)
+    """For messages: the releases that adapters know."""
+    return ", ".join(era.version for era in ERAS)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from harness.targets.sglang.device import Copy, Device, device_module
+from harness.targets.sglang.eras import era_of
 from harness.targets.sglang.loader import has, load, modules, upstream
 
 VOCABULARY = 1 << 31
@@ -54,6 +55,9 @@ class Release:
         load(folder, version)
         logging.disable(logging.CRITICAL)
         self.version = version
+        era = era_of(version)
+        assert era is not None, f"no adapter knows sglang {version}"
+        self.era = era
         self._found: dict[str, Any] = {}
         self.scheduler: Any = upstream("srt.managers.scheduler")
         for name in EXTRA_MODULES:
@@ -96,14 +100,9 @@ class Release:
     def server_args(self, **told: Any) -> Any:
         """The release's own defaults for a launch, and what is told."""
         args_type = self.find("ServerArgs")
-        args = object.__new__(args_type)
-        for item in fields(args_type):
-            value = item.default
-            if item.default_factory is not MISSING:
-                value = item.default_factory()
-            object.__setattr__(args, item.name, None if value is MISSING else value)
-        for name, value in told.items():
-            object.__setattr__(args, name, value)
+        args = args_type.__new__(args_type)
+        for name, value in {**_defaults(args_type), **told}.items():
+            _put(args, name, value)
         if has("srt.runtime_context"):
             upstream("srt.runtime_context").reset_context()
         upstream("srt.server_args").set_global_server_args_for_scheduler(args)
@@ -164,6 +163,19 @@ class Release:
 
 def _has_pinned(module: Any) -> bool:
     return "ALLOC_MEMORY_FUNCS" in vars(module)
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    """The fields of a dataclass and what they are unless told; None where that is nothing."""
+    found = {}
+    for item in fields(kind):
+        value = item.default_factory() if item.default_factory is not MISSING else item.default
+        found[item.name] = None if value is MISSING else value
+    return found
+
+
+def _put(record: Any, name: str, value: Any) -> None:
+    object.__setattr__(record, name, value)
 
 
 class _Sampling:
@@ -229,7 +241,9 @@ def _plain_memory(dims: Any, dtype: Any, device: str, pin_memory: bool, allocato
     return torch.zeros(dims, dtype=dtype)
 
 
-def _back_up(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str) -> None:
+def _back_up(
+    pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any
+) -> None:
     host, device = host.long(), device.long()
 
     def work() -> None:
@@ -239,7 +253,7 @@ def _back_up(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: st
 
 
 def _load_layer(
-    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io_backend: str
+    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any
 ) -> None:
     host, device = host.long(), device.long()
 
@@ -249,7 +263,9 @@ def _load_layer(
     Device.current.issue("load", work, Copy(_component(device_pool), False, host, device))
 
 
-def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str) -> None:
+def _back_up_states(
+    pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any
+) -> None:
     host, device = host.long(), device.long()
 
     def work() -> None:
@@ -259,7 +275,7 @@ def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_back
 
 
 def _load_states(
-    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io_backend: str
+    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any
 ) -> None:
     host, device = host.long(), device.long()
 

@@ -62,6 +62,7 @@ WIRE = {"msgspec.msgpack": ("Decoder", "Encoder")}
 # Parts of the wheel itself: models, kernels, parsers, the HTTP server. Relative to `sglang`.
 PARTS = frozenset(
     (
+        "kernels.ops.attention",
         "srt.compilation",
         "srt.configs",
         "srt.connector",
@@ -97,5 +98,6 @@ BARE = frozenset({""})
 
 # Constants of stood-in modules that are read as numbers.
 VALUES: dict[str, dict[str, Any]] = {
+    "kernels.ops.attention.fla.chunk_delta_h": {"CHUNK_SIZE": 64},
     "srt.layers.attention.fla.chunk_delta_h": {"CHUNK_SIZE": 64},
 }

@@ -36,10 +36,11 @@ class Node(NamedTuple):
 
 
 class View:
-    """Reads the monolithic tree of 0.5.12 to 0.5.16, and the later ones that keep its fields."""
+    """Reads the tree: the cache itself up to 0.5.16, apart from it later."""
 
     def __init__(self, cache: Any, pools: Any) -> None:
         self.cache = cache
+        self.tree = tree_of(cache)
         self.pools = pools
         self.components = [NAMES[int(kind)] for kind in cache.tree_components]
         self._seen: list[Node] | None = None
@@ -60,7 +61,7 @@ class View:
         return self._seen
 
     def _look(self) -> Iterator[Node]:
-        stack = [(self.cache.root_node, -1, 0)]
+        stack = [(self.tree.root_node, -1, 0)]
         while stack:
             raw, parent, start = stack.pop()
             node = self.node(raw, parent, start)
@@ -70,7 +71,7 @@ class View:
 
     def node(self, raw: Any, parent: int, start: int) -> Node:
         data = raw.component_data
-        root = raw is self.cache.root_node
+        root = raw is self.tree.root_node
         return Node(
             id=raw.id,
             parent=parent,
@@ -132,6 +133,11 @@ class View:
 
     def host_rows(self, component: str) -> Slots:
         return np.asarray(prints_of(self._host_pool(component)).numpy())
+
+
+def tree_of(cache: Any) -> Any:
+    """What holds the nodes and counts the locks."""
+    return getattr(cache, "tree_core", cache)
 
 
 def slots_of(value: Any) -> Slots | None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.targets.sglang.device import Event, Stream
+from harness.targets.sglang.device import Device, Event, Stream
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.release import Release
@@ -29,13 +29,21 @@ SPINS = 3  # passes without a batch before the loop waits for something to chang
 PASSES_AT_REST = 40
 
 
+def copy_streams(controller: Any) -> tuple[Stream, Stream]:
+    """The streams to the host and back; a transfer engine has them from 0.5.17 on."""
+    engine = getattr(controller, "l2_transfer_engine", None)
+    if engine is not None:
+        return engine.device_to_host_stream, engine.host_to_device_stream
+    return controller.write_stream, controller.load_stream
+
+
 class Launch:
     """A batch on its way through the model: where each request reads and writes."""
 
     def __init__(self, world: "World", batch: Any) -> None:
         self.rows: list[Row] = []
-        self.done = Event()
-        extending = batch.forward_mode.is_extend()
+        self.begun, self.done = Event(), Event()
+        self.extending = extending = batch.forward_mode.is_extend()
         prefixes = batch.prefix_lens if extending else [int(n) - 1 for n in batch.seq_lens]
         for at, req in enumerate(batch.reqs):
             start = int(prefixes[at]) if at < len(prefixes) else int(batch.seq_lens[at]) - 1
@@ -88,6 +96,8 @@ class World:
         self.live: dict[str, Any] = {}  # requests that the scheduler was given and has not ended
         self.ended: dict[str, str] = {}
         self.truth: dict[str, list[int]] = {}
+        self.era = release.era
+        self._launched: Launch | None = None
         self._inbox: list[Any] = []
         self._changed = Signal("changed")
         self._answers = Signal("answers")
@@ -95,7 +105,8 @@ class World:
         self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
         controller = self.cache.cache_controller
         if controller is not None:
-            self.streams |= {"d2h": controller.write_stream, "h2d": controller.load_stream}
+            to_host, to_device = copy_streams(controller)
+            self.streams |= {"d2h": to_host, "h2d": to_device}
         for name, stream in self.streams.items():
             stream.name, stream.deferred = name, True
             self._issued[name] = Signal(f"{name}.issued")
@@ -155,8 +166,7 @@ class World:
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_normal`; whether there was a batch."""
         scheduler = self.scheduler
-        batch = scheduler.get_next_batch_to_run()
-        scheduler.cur_batch = batch
+        batch = self._schedule()
         self._settle()
         if batch:
             await self.kernel.point("scheduler.launch", CACHE)
@@ -173,16 +183,19 @@ class World:
     async def _pass_overlapped(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_overlap`; whether there was anything to do."""
         scheduler = self.scheduler
-        batch = scheduler.get_next_batch_to_run()
-        scheduler.cur_batch = batch
+        if self.era.barrier == "schedule":
+            self._wait_for_forward()
+        batch = self._schedule()
         self._settle()
-        disabled = scheduler.is_disable_overlap_for_batch(batch)
+        disabled = self._overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
         if batch:
             await self.kernel.point("scheduler.launch", CACHE)
             launch, result = self._launch(batch)
+            if self.era.barrier == "launch":
+                self._wait_for_forward()
             results.append((batch.copy(), result, launch))
         if scheduler.last_batch:
             if not disabled:
@@ -192,6 +205,33 @@ class World:
         scheduler.last_batch = batch
         self._settle()
         return busy
+
+    def _schedule(self) -> Any:
+        """`get_next_batch_to_run` and what the loop does with it."""
+        scheduler = self.scheduler
+        if self.era.plans:
+            plan = scheduler.get_next_batch_to_run(
+                running_batch=scheduler.running_batch, last_batch=scheduler.last_batch
+            )
+            scheduler.running_batch = plan.running_batch
+            scheduler.cur_batch_for_debug = plan.batch_to_run
+            return plan.batch_to_run
+        scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
+        return batch
+
+    def _overlap_disabled(self, batch: Any) -> Any:
+        scheduler = self.scheduler
+        if self.era.plans:
+            return scheduler.is_disable_overlap_for_batch(batch, last_batch=scheduler.last_batch)
+        return scheduler.is_disable_overlap_for_batch(batch)
+
+    def _wait_for_forward(self) -> None:
+        """`_apply_war_barrier`: what the scheduler issues from now on runs after the forward pass
+        last launched, or after its begin where that is enough for what the barrier is for."""
+        launch = self._launched
+        if launch is not None:
+            early = self.era.graphs and not launch.extending
+            Device.default.wait_event(launch.begun if early else launch.done)
 
     async def _process_oldest(self, results: list[tuple[Any, Any, Launch]]) -> None:
         batch, result, launch = results[0]
@@ -233,11 +273,15 @@ class World:
         if consumer is not None and consumer >= 0:
             counter = self.cache.cache_controller.layer_done_counter
             stream.wait_event(counter.events[consumer].finish_event)
+        if self.era.graphs:
+            stream.issue("begin", lambda: None)
+            launch.begun.record(stream)
         stream.issue("forward", lambda: self._forward(launch))
         launch.done.record(stream)
         result = self.release.result_of(launch.tokens, launch.done)
         batch.output_ids = result.next_token_ids
         self.scheduler.forward_ct += 1
+        self._launched = launch
         self._kick()
         return launch, result
 
@@ -307,8 +351,7 @@ class World:
                 scheduler.process_batch_result(batch, result)
             scheduler.result_queue.clear()
             self._receive()
-            scheduler.last_batch = batch = scheduler.get_next_batch_to_run()
-            scheduler.cur_batch = batch
+            scheduler.last_batch = batch = self._schedule()
             if batch:
                 launch, result = self._launch(batch)
                 scheduler.result_queue.append((batch.copy(), result, launch))

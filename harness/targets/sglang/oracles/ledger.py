@@ -12,18 +12,21 @@ from types import FrameType
 from typing import Any
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
-from harness.targets.sglang.view import NAMES, View
+from harness.targets.sglang.view import NAMES, View, tree_of
 from harness.targets.sglang.world import World
 
 Holder = tuple[str, object]
 Held = tuple[int, str]  # node, component
 
 # The release's functions that acquire or release, and for whom.
-_REQUESTS = ("_req_inc_lock_ref", "cache_unfinished_req", "cache_finished_req", "dec_swa_lock_only")
+_REQUESTS = ("_req_inc_lock_ref", "cache_unfinished_req", "cache_finished_req", "_dec_req_lock")
+_EARLY = "dec_swa_lock_only"  # a request's window, once its decoding has left it
 PREPARED = "load-back in preparation"
+FRAMES = 6  # how far up the caller that holds the lock may be
 _OTHERS = {
     "_lock_node": "admission",
     "write_backup": "backup",
+    "_execute_and_commit_kv_backup": "backup",
     "writing_check": "backup",
     "_finish_write_through_ack": "backup",
     "loading_check": "load",
@@ -52,44 +55,63 @@ class Ledger(Oracle):
     def __init__(self, world: World, view: View) -> None:
         super().__init__(world, view)
         self.receipts: dict[Holder, list[Receipt]] = {}
-        cache = world.cache
-        self._acquire, self._release, self._split = (
-            cache.inc_lock_ref,
-            cache.dec_lock_ref,
-            cache._split_node,
-        )
-        cache.inc_lock_ref, cache.dec_lock_ref = self.acquire, self.release
-        cache._split_node = self.split
+        self._tree = tree = tree_of(world.cache)
+        self._acquire, self._release = tree.inc_lock_ref, tree.dec_lock_ref
+        tree.inc_lock_ref, tree.dec_lock_ref = self.acquire, self.release
+        self._split, tree._split_node = tree._split_node, self.split
+        if hasattr(tree, _EARLY):
+            self._release_early, tree.dec_swa_lock_only = tree.dec_swa_lock_only, self.release_early
 
     def acquire(self, node: Any, *args: Any, **kwargs: Any) -> Any:
-        before = self._counts(node)
+        raw = self._raw(node)
+        before = self._counts(raw)
         result = self._acquire(node, *args, **kwargs)
-        receipt = Receipt(_holder(sys._getframe(1), node, True), node.id)
-        receipt.given = set((self._counts(node) - before).keys())
+        receipt = Receipt(_holder(sys._getframe(1), raw, True), raw.id)
+        receipt.given = set((self._counts(raw) - before).keys())
         self.receipts.setdefault(receipt.holder, []).append(receipt)
         return result
 
     def release(self, node: Any, *args: Any, **kwargs: Any) -> Any:
-        holder = _holder(sys._getframe(1), node, False)
-        before = self._counts(node)
+        raw = self._raw(node)
+        holder = _holder(sys._getframe(1), raw, False)
+        before = self._counts(raw)
         result = self._release(node, *args, **kwargs)
-        taken = set((before - self._counts(node)).keys())
-        mine = self.receipts.get(holder, [])
-        receipt = next((one for one in mine if one.anchor == node.id), None)
-        if receipt is None:
-            raise Broken(
-                "L2",
-                f"{holder[0]} releases what it never acquired",
-                f"a lock of {holder[0]} {holder[1]} on node {node.id}",
-                f"none; it took {_told(taken)}",
-            )
-        mine.remove(receipt)
-        self._compare(receipt, taken)
+        taken = set((before - self._counts(raw)).keys())
+        receipt = self._receipt(holder, raw, taken)
+        self.receipts[holder].remove(receipt)
+        self._compare(receipt, receipt.given, taken)
         return result
+
+    def release_early(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+        """A part of a request's lock goes back; the rest stays its own."""
+        raw = self._raw(node)
+        holder = _holder(sys._getframe(1), raw, False)
+        before = self._counts(raw)
+        result = self._release_early(node, *args, **kwargs)
+        taken = set((before - self._counts(raw)).keys())
+        receipt = self._receipt(holder, raw, taken)
+        self._compare(receipt, {held for held in receipt.given if held[1] != "full"}, taken)
+        receipt.given -= taken
+        return result
+
+    def _raw(self, node: Any) -> Any:
+        return node if hasattr(node, "component_data") else self._tree.node_by_id(node)
+
+    def _receipt(self, holder: Holder, node: Any, taken: set[Held]) -> Receipt:
+        for receipt in self.receipts.get(holder, []):
+            if receipt.anchor == node.id:
+                return receipt
+        raise Broken(
+            "L2",
+            f"{holder[0]} releases what it never acquired",
+            f"a lock of {holder[0]} {holder[1]} on node {node.id}",
+            f"none; it took {_told(taken)}",
+        )
 
     def split(self, key: Any, child: Any, *args: Any, **kwargs: Any) -> Any:
         """Both halves of a node that is split keep its holders; a recurrent state stays below."""
-        parent = self._split(key, child, *args, **kwargs)
+        result = self._split(key, child, *args, **kwargs)
+        parent = child.parent
         for receipts in self.receipts.values():
             for receipt in receipts:
                 receipt.given |= {
@@ -97,7 +119,7 @@ class Ledger(Oracle):
                     for node, component in receipt.given
                     if node == child.id and component != "mamba"
                 }
-        return parent
+        return result
 
     def settled(self) -> None:
         owed = Counter(held for mine in self.receipts.values() for r in mine for held in r.given)
@@ -120,8 +142,8 @@ class Ledger(Oracle):
             raise Broken("L3", f"{', '.join(kinds)} never released", "no locks", "; ".join(left))
         self.settled()
 
-    def _compare(self, receipt: Receipt, taken: set[Held]) -> None:
-        for what, extra in (("takes", taken - receipt.given), ("leaves", receipt.given - taken)):
+    def _compare(self, receipt: Receipt, given: set[Held], taken: set[Held]) -> None:
+        for what, extra in (("takes", taken - given), ("leaves", given - taken)):
             if extra:
                 components = sorted({component for _, component in extra})
                 raise Broken(
@@ -145,7 +167,7 @@ class Ledger(Oracle):
     def _counts(self, node: Any) -> Counter[Held]:
         counts: Counter[Held] = Counter()
         kinds = [(NAMES[int(kind)], int(kind)) for kind in self.world.cache.tree_components]
-        while node is not self.world.cache.root_node:
+        while node is not self._tree.root_node:
             for name, kind in kinds:
                 counts[node.id, name] = node.component_data[kind].lock_ref
             node = node.parent
@@ -153,13 +175,20 @@ class Ledger(Oracle):
 
 
 def _holder(caller: FrameType, node: Any, acquiring: bool) -> Holder:
-    """Whose lock it is, by the function of the release that asks."""
-    name, variables = caller.f_code.co_name, caller.f_locals
-    if name in _REQUESTS:
-        return "request", variables["req"].rid
-    if name == "load_back":
-        return ("load" if acquiring and "device_indices" in variables else PREPARED), node.id
-    return _OTHERS.get(name, name), node.id
+    """Whose lock it is, by the function of the release that asks, however deep it asks."""
+    frame: FrameType | None = caller
+    for _ in range(FRAMES):
+        if frame is None:
+            break
+        name, variables = frame.f_code.co_name, frame.f_locals
+        if name in _REQUESTS or name == "maybe_evict_swa":
+            return "request", variables["req"].rid
+        if name in ("load_back", "_load_back_transfers"):
+            return ("load" if acquiring and "device_indices" in variables else PREPARED), node.id
+        if name in _OTHERS:
+            return _OTHERS[name], node.id
+        frame = frame.f_back
+    return caller.f_code.co_name, node.id
 
 
 def _told(held: set[Held]) -> str:
