@@ -47,6 +47,13 @@ class Absent:
 ABSENT = Absent()
 
 
+class Bypass:
+    """A stage that a batch goes through unchanged, whatever the stage is asked to do with it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda batch=None, *args, **kwargs: batch
+
+
 class Plain(SimpleNamespace):
     """Of a model or its worker: what is not told is None, as in a plain model's configuration."""
 
@@ -78,6 +85,7 @@ SILENT = (
     "reset_device_timer_window",
     "maybe_sleep_on_idle",
     "publish_load_snapshot",
+    "_record_step_counters",
     "_maybe_clear_mm_inputs",
     "_maybe_log_idle_metrics",
     "_publish_kv_events",
@@ -248,6 +256,7 @@ def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
     )
     scheduler.tp_worker = scheduler.model_worker = worker
     scheduler.draft_worker = None
+    scheduler.ngram_embedding_manager = Bypass()
     scheduler.device = "cpu"
     scheduler.max_running_requests = shape.running
     scheduler.max_total_num_tokens = shape.full

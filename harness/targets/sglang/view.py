@@ -35,6 +35,26 @@ class Node(NamedTuple):
         return self.start + len(self.tokens)
 
 
+class Held(NamedTuple):
+    """A running request's tokens: [0, `cached`) are the cache's, up to `allocated` its own; its own
+    before `window_from` are no longer in the window."""
+
+    cached: int
+    window_from: int
+    allocated: int
+
+
+def held_by(req: Any) -> Held | None:
+    """None where it has no slots. A record of its own holds them from 0.5.17 on."""
+    if req.req_pool_idx is None:
+        return None
+    record = getattr(req, "kv", req)
+    if record is None or getattr(req, "kv_committed_freed", False):
+        return None
+    cached = int(req.cache_protected_len)
+    return Held(cached, max(cached, int(record.swa_evicted_seqlen)), int(record.kv_allocated_len))
+
+
 class View:
     """Reads the tree: the cache itself up to 0.5.16, apart from it later."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
-from harness.targets.sglang.view import Node, Slots
+from harness.targets.sglang.view import Node, Slots, held_by
 
 
 class Ownership(Oracle):
@@ -49,13 +49,12 @@ class Ownership(Oracle):
                 if req.mamba_pool_idx is not None:
                     claims.append((rid, np.array([int(req.mamba_pool_idx)])))
                 continue
-            if req.req_pool_idx is None or req.kv_committed_freed:
+            held = held_by(req)
+            if held is None:
                 continue
-            first = int(req.cache_protected_len)
-            if component == "swa":
-                first = max(first, int(req.swa_evicted_seqlen))
+            first = held.window_from if component == "swa" else held.cached
             row = self.view.pools.rows.req_to_token[req.req_pool_idx]
-            slots = row[first : int(req.kv_allocated_len)].numpy().astype(np.int64)
+            slots = row[first : held.allocated].numpy().astype(np.int64)
             if component == "swa":
                 slots = self._mapped(slots)
                 slots = slots[slots > 0]
@@ -66,10 +65,11 @@ class Ownership(Oracle):
         """What a running request reads is not free for others to take."""
         free = self.view.free("full")
         for rid, req in self.world.live.items():
-            if req.req_pool_idx is None or req.kv_committed_freed:
+            held = held_by(req)
+            if held is None:
                 continue
             row = self.view.pools.rows.req_to_token[req.req_pool_idx]
-            slots = row[: int(req.kv_allocated_len)].numpy()
+            slots = row[: held.allocated].numpy()
             lost = slots[np.isin(slots, free)]
             if len(lost):
                 raise Broken(
