@@ -134,8 +134,9 @@ class View:
         return int(getattr(allocator, name, allocator).size)
 
     def host_free(self, component: str) -> Slots:
-        found = slots_of(self._host_pool(component).free_slots)
-        return EMPTY if found is None else found
+        pool = self._host_pool(component)
+        free = [pool.free_slots, *getattr(pool, "release_slots", ())]  # set aside from 0.5.17 on
+        return np.concatenate([np.asarray(slots, dtype=np.int64) for slots in free])
 
     def host_size(self, component: str) -> int:
         return int(self._host_pool(component).size)
