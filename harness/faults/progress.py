@@ -49,6 +49,16 @@ def trim_a_page_too_many(cache: UnifiedCache) -> None:
     patch(cache.residency, "trim", lambda original, node, pages: original(node, pages + 1))
 
 
+@family.fault("P2")
+def room_on_its_way_not_counted(cache: UnifiedCache) -> None:
+    """What backups in flight are about to free is not counted when room is made.
+
+    More is evicted than is short, and nobody is told that waiting would help.
+    """
+    nothing = tuple(0 for _ in cache.config.components)
+    patch(cache.residency, "leaving_pages", lambda original: nothing)
+
+
 @family.fault("P2", "P1")
 def room_promised_in_vain(cache: UnifiedCache) -> None:
     """Room that nothing in flight will bring is reported as pending.

@@ -140,6 +140,24 @@ def evictable(nodes: Iterable[Node], tier: Tier, component: Component) -> Iterat
     return (node for node in nodes if free_to_go(node, tier, component))
 
 
+def leaving_pages(copies: Iterable[Copy], components: int) -> list[int]:
+    """Device pages, by component, that victims give up when these backups in flight are over."""
+    backups: dict[Node, set[int]] = {}
+    for copy in copies:
+        for part in copy.parts:
+            backups.setdefault(part.node, set()).add(copy.number)
+    pages = [0] * components
+    for node, numbers in backups.items():
+        window = node.leaving == 1
+        if node.leaving is None or node.locks[0][node.leaving] > (1 if window else len(numbers)):
+            continue  # nobody's victim, or held by others than its own backups
+        if not window and any(child.slots[0][0] is not None for child in node.children.values()):
+            continue
+        for component in (1,) if window else range(components):
+            pages[component] += len(node.slots[0][component] or ())
+    return pages
+
+
 def host_room(nodes: Iterable[Node], component: Component, held: set[Node], wanted: int) -> int:
     """Host pages that eviction could free, leaf by leaf, without touching `held`; stops counting
     at `wanted`. `nodes` are those that are ready on the host."""

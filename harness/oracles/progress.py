@@ -86,8 +86,12 @@ class Progress(Oracle):
             if node.attached and _dead_weight(node):
                 expected = f"{node} gone too: its window is nowhere"
                 self.report("P2", "evicts.dead_weight", expected, "it stays")
-        if any(room.short):
-            self._pending(room)
+        coming = self._coming()
+        for component, soon in enumerate(coming if any(room.short) else ()):
+            if room.pending[component] != soon:
+                name = Component(component).name.lower()
+                expected = f"{soon} pages on their way"
+                self.report("P2", f"room.pending.{name}", expected, room.pending[component])
         for component, pool in enumerate(self._pools):
             missing = wanted[component] - pool.free_slots
             short = room.short[component]
@@ -240,8 +244,7 @@ class Progress(Oracle):
     def _short(self, given: list[int] | None) -> list[int]:
         """By component, what is short and not on its way, before `given` pages became free."""
         assert self._demand is not None
-        residency = self.cache.residency
-        coming = residency.leaving_pages() if residency.leaving else (0,) * len(self.components)
+        coming = self._coming()
         back = given or [0] * len(self.components)
         return [
             wanted - (pool.free_slots - freed) - soon
@@ -277,19 +280,12 @@ class Progress(Oracle):
                 "P2", f"stuck.{name}", f"{left} evicted: it is free to go", f"{short} short"
             )
 
-    def _pending(self, room: Room) -> None:
-        """No more is promised than backups in flight can free."""
-        nodes = {
-            part.node: None
-            for copy in self.cache.transfers.queues[Tier.HOST]
-            for part in copy.parts
-        }
-        for component in self.components:
-            most = sum(len(node.slots[0][component] or ()) for node in nodes)
-            if room.pending[component] > most:
-                name = component.name.lower()
-                expected = f"at most {most} pages on their way"
-                self.report("P2", f"room.pending.{name}", expected, room.pending[component])
+    def _coming(self) -> list[int]:
+        """By component, the pages that victims give up when their backups in flight are over."""
+        queue = self.cache.transfers.queues[Tier.HOST]
+        if self.afford(sum(len(copy.parts) for copy in queue)):
+            return naive.leaving_pages(queue, len(self.components))
+        return list(self.cache.residency.leaving_pages())
 
 
 def _dead_weight(node: Node) -> bool:

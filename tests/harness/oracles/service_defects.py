@@ -344,3 +344,11 @@ def what_a_commit_adopted_is_miscounted(cache: UnifiedCache) -> None:
         return result, node
 
     patch(cache.insertion, "insert", insert)
+
+
+@defect("P2", "S6")
+def who_is_leaving_is_not_remembered(cache: UnifiedCache) -> None:
+    def leave(original, node, component):
+        node.leaving = component
+
+    patch(cache.residency, "leave", leave)
