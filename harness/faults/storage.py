@@ -420,23 +420,13 @@ def graft_below_a_failing_backup(cache: UnifiedCache, storage: StorageTier) -> N
 
 
 @fault("O1", "P3")
-def graft_keeps_duplicates(cache: UnifiedCache, storage: StorageTier) -> None:
-    """Pages that came into the tree while they were fetched are kept twice.
+def landed_pages_never_given_back(cache: UnifiedCache, storage: StorageTier) -> None:
+    """Pages that have landed and are of no use, as when the tree has them by then, are kept.
 
-    The second copy belongs to nobody who would ever give it back.
+    They belong to nobody who would ever give them back.
     """
 
-    arriving: list[int] = []  # pages of the prefetch that is being acknowledged
-
-    def acknowledge(original: Any, prefetch: Prefetch) -> None:
-        arriving.append(prefetch.arrived)
-        try:
-            original(prefetch)
-        finally:
-            arriving.pop()
-
     def give_back(original: Any, prefetch: Prefetch, first: int, stop: int) -> None:
-        original(prefetch, max([first, *arriving]), stop)
+        original(prefetch, max(first, prefetch.arrived), stop)
 
-    patch(storage.prefetches, "acknowledge", acknowledge)
     patch(storage.prefetches, "_give_back", give_back)
