@@ -7,6 +7,7 @@ same events, and `digest` says so.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Protocol
 
 from cache.config import Tier
 from cache.contract import Cache
@@ -33,10 +34,22 @@ class Grain:
     copy_outcomes: int = 1
 
 
+class Front(Protocol):
+    """Who sends requests to the scheduler."""
+
+    def start(self) -> None:
+        """Spawn what keeps the world going until the last request has ended."""
+
+    def job_ended(self, job: Job) -> None:
+        """The server has answered, refused or dropped `job`."""
+
+
 class World:
     """Made for one run. `on_accept(job)` is told of every job that is not rejected, in order of
     sending, `on_job(job)` of every job that ends, `on_gap(seconds, count)` of
-    the time between two tokens of `count` answers."""
+    the time between two tokens of `count` answers.
+
+    Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler."""
 
     def __init__(
         self,
@@ -50,6 +63,7 @@ class World:
         grain: Grain,
         link: StorageLink | None = None,
         trouble: TroublePlan | None = None,
+        front: Callable[[Kernel, Scheduler], Front] | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -74,14 +88,18 @@ class World:
             on_end=self._job_ended,
             on_gap=on_gap,
         )
-        self.clients = Clients(
-            self.kernel,
-            self.scheduler,
-            sessions,
-            load,
-            page_size=cache.config.page_size,
-            vocab_size=vocab_size,
-            scattered=grain.scattered,
+        self.clients: Front = (
+            front(self.kernel, self.scheduler)
+            if front is not None
+            else Clients(
+                self.kernel,
+                self.scheduler,
+                sessions,
+                load,
+                page_size=cache.config.page_size,
+                vocab_size=vocab_size,
+                scattered=grain.scattered,
+            )
         )
 
     def run(self, picker: Picker, *, step_limit: int) -> Ended:

@@ -25,13 +25,13 @@ from harness.explore.kernel import Ended, Point, Task
 from harness.explore.pickers import VirtualClock
 from harness.oracles import Violation, Watch, default_oracles, raised_by_cache, violation_of
 from harness.record.manifest import Mark
-from harness.record.requests import RequestRow
 from harness.record.run import Recorded, Recorder
 from harness.record.summary import Number
 from harness.report.page import build_report
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
 from harness.soak.plan import ServerPlan, TrafficPlan
+from harness.soak.rows import row_of
 from harness.soak.settings import Oracles, Watching
 from harness.soak.storage import StoragePlan, troubled
 from harness.verdict import Verdict
@@ -167,7 +167,13 @@ class Soak:
     def _on_job(self, job: Job) -> None:
         self._ended += 1
         self._marks.job_ended(job)
-        row = self._row(job)
+        row = row_of(
+            job,
+            page_size=self.cache.config.page_size,
+            phase="warmup" if job.number <= self._warmup else "steady",
+            ideal_tokens=self._ideal_tokens.pop(job.number, 0),
+            verified=self._watch.verifies_content,
+        )
         if job.status is JobStatus.COMPLETED:
             self._gauges.admitted(job)
             self._recent.append(row.ttft_ms)
@@ -175,42 +181,6 @@ class Soak:
 
     def _on_violation(self, violation: Violation) -> None:
         self._recorder.violation(violation.record())
-
-    def _row(self, job: Job) -> RequestRow:
-        size, request = self.cache.config.page_size, job.request
-        started = job.first_token_s >= 0
-        whole = job.status is JobStatus.COMPLETED
-        tpot = (job.end_s - job.first_token_s) / (job.generated - 1) if job.generated > 1 else nan
-        assert job.status is not None
-        return RequestRow(
-            request_id=request.request_id,
-            session_id=request.session_id,
-            turn=request.turn,
-            phase="warmup" if job.number <= self._warmup else "steady",
-            tenant=request.tenant,
-            scheduled_ns=_ns(job.scheduled_s),
-            sent_ns=_ns(job.sent_s),
-            first_token_ns=_ns(job.first_token_s) if started else -1,
-            end_ns=_ns(job.end_s),
-            prompt_tokens=job.prompt_len,
-            output_tokens=job.generated,
-            cached_tokens_device=job.device_tokens,
-            cached_tokens_host=job.host_tokens,
-            cached_tokens_storage=job.storage_tokens,
-            eligible_tokens=(job.prompt_len - 1) // size * size,
-            ideal_tokens=self._ideal_tokens.pop(job.number, 0),
-            ttft_ms=_ms(job.sent_s, job.first_token_s, started),
-            ttft_scheduled_ms=_ms(job.scheduled_s, job.first_token_s, started),
-            queue_ms=_ms(job.sent_s, job.admitted_s, started),
-            match_ms=_ms(job.admitted_s, job.matched_s, started),
-            load_ms=_ms(job.matched_s, job.loaded_s, started),
-            prefill_ms=_ms(job.loaded_s, job.first_token_s, started),
-            tpot_ms=tpot * 1e3 if whole else nan,
-            e2e_latency_ms=_ms(job.sent_s, job.end_s, whole),
-            status=job.status.value,
-            error=job.error,
-            verified=whole and self._watch.verifies_content,
-        )
 
     def _progress(self, metrics: Mapping[str, float]) -> Progress:
         gauges, columns = self._gauges, sorted(self._recent)
@@ -366,11 +336,3 @@ def _report(recorded: Recorded) -> Path | None:
         return build_report(recorded.directory.path)
     except OSError:
         return None
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)
-
-
-def _ms(start_s: float, stop_s: float, known: bool) -> float:
-    return (stop_s - start_s) * 1e3 if known and start_s >= 0 else nan

@@ -1,0 +1,136 @@
+"""The flags of a server, for every command that has one, and what a pasted launch command sets."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from harness.sglang_flags import Launch, parse_launch
+from harness.soak.settings import Serving
+
+_SERVING = Serving()
+
+
+def settings_of(kind: type[Any], flags: Mapping[str, Any]) -> Any:
+    """A settings dataclass, made of the flags that are named as its fields are."""
+    return kind(**{f.name: flags[f.name] for f in fields(kind) if f.name in flags})
+
+
+def typed(context: click.Context, name: str) -> bool:
+    """Whether the user gave this parameter."""
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+def launch_of(context: click.Context, flags: dict[str, Any]) -> Launch:
+    """Use what a pasted launch command says, except where a flag was typed as well."""
+    if not flags["from_sglang"]:
+        return Launch({}, ())
+    parameters = {
+        option: parameter
+        for parameter in context.command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    supported = [option for option in parameters if option not in _NOT_OF_A_LAUNCH]
+    launch = parse_launch(flags["from_sglang"], supported=supported)
+    flags["hierarchical"] = _pick(context, flags, "hierarchical", launch.hierarchical)
+    for option, text in launch.known.items():
+        parameter = parameters[option]
+        name = parameter.name
+        assert name is not None
+        if option in ("--enable-hierarchical-cache", "--disable-radix-cache"):
+            value: Any = option.startswith("--enable")
+        else:
+            value = parameter.type_cast_value(context, text)
+            if parameter.callback is not None:
+                value = parameter.callback(context, parameter, value)
+        flags[name] = _pick(context, flags, name, value)
+    return launch
+
+
+def _pick(context: click.Context, flags: Mapping[str, Any], name: str, value: Any) -> Any:
+    return flags[name] if typed(context, name) else value
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    return tuple(part.strip() for part in str(value or "").split(",") if part.strip())
+
+
+_opt = click.option
+SERVING_OPTIONS = (
+    _opt("--model", default=_SERVING.model, show_default=True,
+         help="A preset, or the path of a Hugging Face config.json."),
+    _opt("--hardware", default=_SERVING.hardware, show_default=True,
+         help="H200, B200, H100, A100 or cpu."),
+    _opt("--tp", "--tp-size", default=_SERVING.tp, show_default=True, help="Tensor parallelism."),
+    _opt("--compute", default=_SERVING.compute, show_default=True,
+         help="roofline, or null: the cache's own cost only."),
+    _opt("--context-length", default=_SERVING.context_length, show_default=True,
+         help="Longer prompts are rejected, as a server would."),
+    _opt("--kv-cache-dtype", default=_SERVING.kv_cache_dtype, show_default=True,
+         help="fp8_e4m3, fp8_e5m2, bf16 or auto."),
+    _opt("--mem-fraction-static", default=_SERVING.mem_fraction_static, show_default=True,
+         help="Share of device memory for weights and KV."),
+    _opt("--page-size", default=_SERVING.page_size, show_default=True, help="Tokens of a page."),
+    _opt("--device-pages", type=int, help="FULL slots on the device, whatever its memory."),
+    _opt("--components", default="", callback=_names,
+         help="full or full,swa  [default: those of the model]"),
+    _opt("--swa-full-tokens-ratio", default=_SERVING.swa_full_tokens_ratio, show_default=True,
+         help="SWA slots for each FULL slot."),
+    _opt("--enable-hierarchical-cache/--disable-hierarchical-cache", "hierarchical", default=True,
+         show_default=True, help="The host tier."),
+    _opt("--enable-radix-cache/--disable-radix-cache", "radix_cache", default=True,
+         help="Prefix caching itself; off is the baseline."),
+    _opt("--hicache-ratio", default=_SERVING.hicache_ratio, show_default=True,
+         help="Host slots for each device slot, 0.25 to 8."),
+    _opt("--hicache-size", default=_SERVING.hicache_size, show_default=True,
+         help="Host memory in GB per rank; overrides the ratio."),
+    _opt("--hicache-write-policy", default=_SERVING.hicache_write_policy, show_default=True,
+         help="write_through, write_through_selective or write_back."),
+    _opt("--hicache-io-backend", default=_SERVING.hicache_io_backend, show_default=True,
+         help="kernel or direct (sets the modelled copy time)."),
+    _opt("--hicache-mem-layout", default=_SERVING.hicache_mem_layout, show_default=True,
+         help="layer_first, page_first or page_first_direct (same)."),
+    _opt("--hicache-storage-backend", default=_SERVING.hicache_storage_backend,
+         help="Storage below the host: file, redis or memory  [default: none]"),
+    _opt("--hicache-storage-prefetch-policy",
+         default=_SERVING.hicache_storage_prefetch_policy, show_default=True,
+         help="best_effort, wait_complete or timeout."),
+    _opt("--prefetch-threshold", default=_SERVING.prefetch_threshold, show_default=True,
+         help="Fewer tokens are not fetched from storage."),
+    _opt("--prefetch-batch-pages", default=_SERVING.prefetch_batch_pages, show_default=True,
+         help="Pages that one question to storage asks for."),
+    _opt("--prefetch-timeout-base", default=_SERVING.prefetch_timeout_base, show_default=True,
+         help="Seconds that the policy timeout waits in any case."),
+    _opt("--prefetch-timeout-per-ki-token", default=_SERVING.prefetch_timeout_per_ki_token,
+         show_default=True, help="And for each 1,024 tokens that could come."),
+    _opt("--storage-path", default=_SERVING.storage_path,
+         help="Folder of file, URL of redis  [default: a folder of the run]"),
+    _opt("--storage-size", default=_SERVING.storage_size, show_default=True,
+         help="GB of KV per rank that storage holds."),
+    _opt("--storage-read-bandwidth", default=_SERVING.storage_read_bandwidth, show_default=True,
+         help="GB/s, modelled."),
+    _opt("--storage-write-bandwidth", default=_SERVING.storage_write_bandwidth, show_default=True,
+         help="GB/s, modelled."),
+    _opt("--storage-latency", default=_SERVING.storage_latency, show_default=True,
+         help="Microseconds of one question, modelled."),
+    _opt("--storage-troubles", default=_SERVING.storage_troubles, show_default=True,
+         help="Seed of a plan that makes storage slow, full, failing, torn or lying; 0 is none."),
+    _opt("--radix-eviction-policy", default=_SERVING.radix_eviction_policy, show_default=True,
+         help="lru, lfu or priority, on the device."),
+    _opt("--host-eviction-policy", default=_SERVING.host_eviction_policy, show_default=True,
+         help="The same on the host."),
+    _opt("--load-back-threshold", default=_SERVING.load_back_threshold, show_default=True,
+         help="Shorter gains (tokens) are not loaded back."),
+    _opt("--chunked-prefill-size", default=_SERVING.chunked_prefill_size, show_default=True,
+         help="Prefill tokens of one forward."),
+    _opt("--max-running-requests", default=_SERVING.max_running_requests, show_default=True,
+         help="Most requests admitted at once."),
+    _opt("--schedule-conservativeness", default=_SERVING.schedule_conservativeness,
+         show_default=True, help="Share of promised answers that admission keeps room for."),
+    _opt("--from-sglang", default="", metavar="COMMAND",
+         help='A pasted "sglang serve ..." command; what it knows is used, the rest listed.'),
+)  # fmt: skip
+_NOT_OF_A_LAUNCH = ("--trace", "--set", "--json", "--tag", "--from-sglang", "--seed")
