@@ -8,10 +8,10 @@ HUNT = $(RUN) bench.py hunt --budget 60s --seed commit $(ARGS) || [ $$? -eq 5 ]
 TYPED := bench.py cache workloads harness tools
 
 .DEFAULT_GOAL := help
-.PHONY: help venv soak test hunt lint bench lock sglang clean
+.PHONY: help venv soak test hunt lint bench lock sglang test-sglang clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
 venv: $(READY) ## Make .venv with the locked versions (PYTHON=python3.12 picks the interpreter)
 
@@ -39,6 +39,9 @@ lock: $(READY) ## Write requirements.lock anew from what .venv holds
 
 sglang: $(READY) ## Bring a release of SGLang to torture (VERSION=0.5.12) and import it
 	@$(RUN) -m harness.targets.sglang $(VERSION)
+
+test-sglang: $(READY) ## Repeat what was found in releases of SGLang; skips those that are not there
+	@$(RUN) -m pytest -q -n0 -m sglang tests/harness/targets $(ARGS)
 
 clean: ## Remove .venv and every tool's cache; runs in results/ stay
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

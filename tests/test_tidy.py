@@ -19,6 +19,7 @@ ENTRY_POINTS = {
     "harness.faults.corpus",
     "harness.faults.mutation",
     "harness.targets.sglang.__main__",
+    "harness.targets.sglang.publish",
 }
 REPEATABLE = ("cache/", "harness/explore/")
 TEXT = {".py", ".md", ".toml", ".lock", ".in", ".html", ".css", ".js", ""}
