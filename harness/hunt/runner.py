@@ -22,7 +22,10 @@ from harness.oracles import Violation, Watch, default_oracles, violation_of
 
 STEP_LIMIT = 2_000
 # What oracles say of room that was refused on purpose: they know that it could have been had.
-REFUSED = {"P2": ("load.room", "room.short", "stuck"), "M2": ("unkept", "only_copy", "victim")}
+REFUSED = {
+    "P2": ("load.room", "room.short", "room.pending", "stuck"),
+    "M2": ("unkept", "only_copy", "victim"),
+}
 
 
 class Spectator(Protocol):
