@@ -92,8 +92,15 @@ class Host(Oracle):
 
     def _served(self) -> None:
         """All that was wanted is allocated: the last victim of each kind must have been needed."""
+        dying = set(self._dying)
+        chosen: list[Victim] = []
+        for victim in reversed(self._victims):  # whoever dies takes along what hangs below
+            if victim.parent in dying:
+                dying.add(victim.node)
+            else:
+                chosen.append(victim)
         for component in self.components:
-            last = next((v for v in reversed(self._victims) if v.component is component), None)
+            last = next((v for v in chosen if v.component is component), None)
             if last is None or last.served or not last.asked:
                 continue
             free = self.cache.pools[HOST, component].free_slots
