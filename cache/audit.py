@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cache.config import Component, Tier, WritePolicy
+from cache.config import MAMBA, Component, Tier, WritePolicy
 from cache.keys import UNWRITTEN
 from cache.pools import Owner, SlotMap, SlotPool
 from cache.tree import Node
@@ -61,8 +61,9 @@ def structure_components(cache: UnifiedCache) -> Iterator[Finding]:
                     if node.inbound[tier][component] is not None:
                         yield _finding("S3", "filling", f"slots on {node}", "none")
                     continue
-                if len(slots) * size != node.tokens:
-                    yield _finding("S3", "pages", node.tokens // size, len(slots))
+                expected = 1 if component is MAMBA else node.tokens // size
+                if len(slots) != expected:
+                    yield _finding("S3", "pages", expected, len(slots))
                 full = node.slots[tier][Component.FULL] is not None
                 full |= back and tier is Tier.HOST and node.slots[Tier.DEVICE][0] is not None
                 if not full and not _doomed(node, tier, component):
@@ -116,7 +117,7 @@ def structure_ledgers(cache: UnifiedCache) -> Iterator[Finding]:
 def structure_leaving(cache: UnifiedCache) -> Iterator[Finding]:
     """S6: the ledger of nodes that wait for their backup is that of the nodes marked so."""
     listed = sorted(cache.residency.leaving)
-    leaving = sorted(node.number for node in cache.tree.nodes() if node.leaving is not None)
+    leaving = sorted(node.number for node in cache.tree.nodes() if node.leaving)
     if leaving != listed:
         yield _finding("S6", "leaving", leaving, listed)
 
@@ -146,7 +147,7 @@ def slot_map(cache: UnifiedCache) -> Iterator[Finding]:
     entries = {k: v for k, v in enumerate(cache.residency.map.entries()) if v != SlotMap.ABSENT}
     expected: dict[int, int] = {}
     for node in cache.tree.nodes():
-        full, swa = node.slots[Tier.DEVICE]
+        full, swa = node.slots[Tier.DEVICE][:2]
         if full is not None and swa is not None:
             expected.update(zip(full, swa, strict=False))
     for table in cache.tables.values():
@@ -186,7 +187,9 @@ def content(cache: UnifiedCache) -> Iterator[Finding]:
             slots = node.slots[tier][component]
             if slots is None or node.inbound[tier][component] is not None:
                 continue
-            yield from _compare(cache, node, pool, slots)
+            prints = cache.tree.prints(node)
+            expected = prints[-1:] if component is MAMBA else prints
+            yield from _compare(node, pool, expected, pool.store.read(slots))
 
 
 def copies(cache: UnifiedCache) -> Iterator[Finding]:
@@ -276,17 +279,16 @@ def _claims(cache: UnifiedCache, tier: Tier, comp: Component) -> Iterator[tuple[
         return
     for table in cache.tables.values():
         own = table.full[table.shared :]
-        if comp is Component.SWA:
+        if comp is MAMBA:
+            own = [slot for slot in (table.state, table.kept) if slot is not None]
+        elif comp is Component.SWA:
             own = cache.residency.map.lookup(table.full[max(table.shared, table.swa_from) :])
         for slot in own:
             if slot != SlotMap.ABSENT:
                 yield slot, Owner.REQUEST
 
 
-def _compare(
-    cache: UnifiedCache, node: Node, pool: SlotPool, slots: list[int]
-) -> Iterator[Finding]:
-    expected, seen = cache.tree.prints(node), pool.store.read(slots)
+def _compare(node: Node, pool: SlotPool, expected: list[int], seen: list[int]) -> Iterator[Finding]:
     if expected == seen:
         return
     differ = (i for i, (a, b) in enumerate(zip(expected, seen, strict=False)) if a != b)

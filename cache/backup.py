@@ -49,8 +49,9 @@ class Backups:
         if not pieces:
             return None
         lock = self._locks.acquire(node, self._reach(pieces), tuple(Tier), "backup")
-        components = self._residency.components
-        pages = [sum(self._pages(n) for n, c in pieces if c is comp) for comp in components]
+        pages = list(self._residency.nothing)
+        for node_, component in pieces:
+            pages[component] += len(node_.slots[DEVICE][component] or ())
         if not self._hosts.make_room(pages):
             self._locks.release(lock)
             self.refused += 1
@@ -87,12 +88,9 @@ class Backups:
         return not on_host and node.ready(DEVICE, component)
 
     def _reach(self, pieces: list[Piece]) -> list[int]:
-        reach = [NOT_HELD] * len(self._residency.components)
+        reach = [NOT_HELD] * len(self._residency.nothing)
         reach[FULL] = 0
         for node, component in reversed(pieces):
             if component is not FULL:
                 reach[component] = node.start
         return reach
-
-    def _pages(self, node: Node) -> int:
-        return len(node.slots[DEVICE][FULL] or ())

@@ -26,11 +26,22 @@ class Component(enum.IntEnum):
 
     FULL = 0
     SWA = 1
+    MAMBA = 2
 
 
 # Looking up a member by its class costs more than what hot paths do with it.
 DEVICE, HOST = Tier
-FULL, SWA = Component
+FULL, SWA, MAMBA = Component
+
+COMPONENT_SETS = {  # by whether SWA and MAMBA are there
+    (False, False): (FULL,),
+    (True, False): (FULL, SWA),
+    (False, True): (FULL, MAMBA),
+    (True, True): (FULL, SWA, MAMBA),
+}
+
+# Of its own a request has the state that it computes with and the one that it keeps for the tree.
+STATES_OF_A_REQUEST = 2
 
 
 class WritePolicy(enum.StrEnum):
@@ -98,8 +109,9 @@ class CacheConfig:
     """Everything a cache must be told. Raises `ConfigError` when built from what cannot work.
 
     `page_size`, `window` and `load_back_threshold` count tokens, pools count slots (one slot holds
-    one page of one component), `page_bytes` is indexed by `Component` and counts the bytes of one
-    page on one rank. `swa` None means that the component is absent; then `window` is 0.
+    one page of FULL or SWA, or one recurrent state), `page_bytes` is indexed by `Component` and
+    counts the bytes of one slot on one rank. `swa` or `mamba` None means that the component is
+    absent; without SWA `window` is 0.
     """
 
     page_size: int = 64
@@ -110,8 +122,9 @@ class CacheConfig:
     device_eviction: EvictionOrder = EvictionOrder.LRU
     host_eviction: EvictionOrder = EvictionOrder.LRU
     load_back_threshold: int = 0
-    page_bytes: tuple[int, ...] = (1, 1)
+    page_bytes: tuple[int, ...] = (1, 1, 1)
     storage: StorageConfig | None = None
+    mamba: PoolPages | None = None
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
@@ -125,19 +138,31 @@ class CacheConfig:
                 "storage needs a host tier: raise --hicache-ratio, or leave"
                 " --hicache-storage-backend out"
             )
+        if self.storage is not None and self.mamba is not None:
+            raise ConfigError(
+                "storage keeps no recurrent states, so nothing could be prefetched: leave"
+                " --hicache-storage-backend out"
+            )
         self._check_window()
+        self._check_states()
         for component in self.components:
             self._check_pool(component)
-        if len(self.page_bytes) != len(Component) or min(self.page_bytes) < 0:
+        if len(self.page_bytes) < self.width or min(self.page_bytes) < 0:
             raise ConfigError(
-                f"page bytes need one number, 0 or more, for each of {len(Component)} components,"
+                f"page bytes need one number, 0 or more, for each of {self.width} components,"
                 f" not {self.page_bytes}"
             )
 
     @property
     def components(self) -> tuple[Component, ...]:
         """The components that are there, FULL first."""
-        return (Component.FULL,) if self.swa is None else (Component.FULL, Component.SWA)
+        return COMPONENT_SETS[self.swa is not None, self.mamba is not None]
+
+    @property
+    def width(self) -> int:
+        """The length of whatever is indexed by `Component`: up to the last one that is there. One
+        that is absent in between has nothing everywhere."""
+        return self.components[-1] + 1
 
     @property
     def hierarchical(self) -> bool:
@@ -151,9 +176,14 @@ class CacheConfig:
 
     def pools(self, component: Component) -> PoolPages:
         """The pools of a component that is there."""
-        pools = self.full if component is Component.FULL else self.swa
+        pools = (self.full, self.swa, self.mamba)[component]
         assert pools is not None, f"{component.name} is not a component of this cache"
         return pools
+
+    def slots(self, component: Component, tokens: int) -> int:
+        """How many slots a node of `tokens` tokens takes: one for each page, or the one state that
+        it has at its end."""
+        return 1 if component is MAMBA else tokens // self.page_size
 
     def _check_window(self) -> None:
         if self.swa is None:
@@ -171,6 +201,14 @@ class CacheConfig:
             raise ConfigError(
                 f"{self.swa.device} SWA slots hold no window of {self.window_pages} pages:"
                 " raise --device-pages or --swa-full-tokens-ratio"
+            )
+
+    def _check_states(self) -> None:
+        """Below its minimum a request could never begin beside the state that it starts from."""
+        if self.mamba is not None and self.mamba.device < STATES_OF_A_REQUEST:
+            raise ConfigError(
+                f"{self.mamba.device} state slots let no request run:"
+                f" raise --max-mamba-cache-size to {STATES_OF_A_REQUEST} or more"
             )
 
     def _check_pool(self, component: Component) -> None:

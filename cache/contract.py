@@ -65,6 +65,7 @@ class Demand(NamedTuple):
 
     full: int
     swa: int = 0
+    mamba: int = 0
 
 
 class Room(NamedTuple):
@@ -115,6 +116,7 @@ class Reading(NamedTuple):
     full: list[int]  # pages 0 .. n-1
     swa: list[int]  # pages swa_start .. n-1; empty without the component
     swa_start: int
+    state: int = 0  # of the request's own recurrent state; 0 without one
 
 
 class Cache(ABC):
@@ -144,7 +146,8 @@ class Cache(ABC):
         """Reserve device slots for what the anchor lacks and queue the copy from the host.
 
         All components or none. Pieces that another load-back is already filling are joined, not
-        copied twice. Makes room by evicting; never evicts under `admission`."""
+        copied twice. A state goes to the tree, from where every request that waits for it gets a
+        copy when it has landed. Makes room by evicting; never evicts under `admission`."""
 
     @abstractmethod
     def settle(
@@ -162,19 +165,24 @@ class Cache(ABC):
 
     @abstractmethod
     def extend(self, table: "PageTable", tokens: int) -> Room:
-        """Give the table pages for `tokens` tokens in all, evicting the shortfall if need be.
+        """Give the table pages for `tokens` tokens in all, evicting the shortfall if need be; with
+        the first pages a recurrent state of its own, copied from the tree's where the hit ends (as
+        soon as that has landed).
 
-        All pages or none: `Room.enough` tells. Pages are the request's own until `commit`."""
+        All pages and the state, or nothing: `Room.enough` tells. They are the request's own until
+        `commit`. A second state slot, to keep the state at a page boundary for the tree, comes
+        along if it can be had at once; it is taken back when another request lacks one to begin."""
 
     @abstractmethod
     def write(self, table: "PageTable", prints: Sequence[int], tokens: int) -> None:
         """Record that compute wrote KV up to `tokens`; `prints` are the key's page fingerprints.
-        Only pages that the table owns are written."""
+        Only pages and states that the table owns are written."""
 
     @abstractmethod
     def read(self, table: "PageTable", tokens: int) -> Reading:
         """What attention for the token at position `tokens` sees: all whole FULL pages below it,
-        and the SWA pages of its window. Requires that every copy in `table.waits` has landed."""
+        the SWA pages of its window and, where `tokens` is all that is written, the state that it
+        goes on from. Requires that every copy in `table.waits` has landed."""
 
     @abstractmethod
     def commit(self, table: "PageTable", key: Key) -> Commit:
@@ -182,7 +190,8 @@ class Cache(ABC):
 
         Where the tree has a page, the request's duplicate goes back to the pool and the table
         points at the tree's; where it has a tombstone, it takes the request's slots. Afterwards
-        the prefix up to the new anchor is servable for every component, unless `blocked`."""
+        the prefix up to the new anchor is servable for every component, unless `blocked`, or there
+        was no slot to keep its state in."""
 
     @abstractmethod
     def slide(self, table: "PageTable", tokens: int) -> None:
@@ -192,7 +201,8 @@ class Cache(ABC):
 
     @abstractmethod
     def finish(self, table: "PageTable", key: Key) -> Commit:
-        """`commit`, then give back everything that is the request's: pages and lock."""
+        """`commit`, then give back everything that is the request's: pages, states and lock. If it
+        ends on a page boundary, the state that it computed with is the one for the tree."""
 
     @abstractmethod
     def abort(self, table: "PageTable") -> None:

@@ -1,7 +1,8 @@
 """Published KV events: what became servable from which tier, and what is gone.
 
 A router that follows them knows which prefixes a server holds. Pages are named by their prefix
-fingerprints, so equal names mean equal prefixes on every server. Invariant (E1): stored minus
+fingerprints, so equal names mean equal prefixes on every server; a recurrent state has the name of
+the page that it ends with. Invariant (E1): stored minus
 removed is exactly what is ready in the tree, for each tier and component; a page is stored once
 before it is removed once.
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from cache.config import Component, Tier
+from cache.config import MAMBA, Component, Tier
 from cache.observer import Observer
 from cache.tree import Node, RadixTree
 
@@ -58,8 +59,10 @@ class EventLog(Observer):
         assert tree is not None, "attach the log to the tree first"
         assert node.parent is not None, "a node that left the tree was dropped before"
         prints = tuple(tree.prints(node))
-        above = tree.prints(node.parent)
-        event = KvEvent(kind, tier, component, prints, above[-1] if above else 0)
+        above = (0, *tree.prints(node.parent)[-1:])
+        if component is MAMBA:
+            above, prints = (*above, *prints[:-1]), prints[-1:]
+        event = KvEvent(kind, tier, component, prints, above[-1])
         self.events.append(event)
         if self._on_event is not None:
             self._on_event(event)

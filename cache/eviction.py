@@ -7,7 +7,7 @@ frees something whenever something is free to go.
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from cache.config import DEVICE, FULL, HOST, SWA, Component, EvictionOrder, Tier, WritePolicy
+from cache.config import DEVICE, FULL, HOST, Component, EvictionOrder, Tier, WritePolicy
 from cache.contract import Demand, Room
 from cache.tree import Node
 
@@ -69,7 +69,8 @@ class Victims:
 
     def rank(self, node: Node) -> Rank:
         """Smaller goes first. Nodes used at one instant lie on one path: FULL goes from its deep
-        end (only leaves may go), a window from its shallow end (where it matters least)."""
+        end (only leaves may go), a window from its shallow end (where it matters least). Of states
+        a use touches one only."""
         used = node.used[self._component]
         depth = -node.start if self._component is FULL else node.start
         match self._order:
@@ -88,13 +89,13 @@ class HostEvictor:
         self._residency = residency
 
     def make_room(self, pages: list[int]) -> bool:
-        """Whether `pages` (per component) host slots are free now. Nothing is given up for a
-        demand that cannot be met."""
-        obtainable = self._residency.obtainable
-        if any(obtainable(HOST, Component(c)) < wanted for c, wanted in enumerate(pages)):
+        """Whether `pages` (slots per component) are free on the host now. Nothing is given up for
+        a demand that cannot be met."""
+        components, obtainable = self._residency.components, self._residency.obtainable
+        if any(obtainable(HOST, c) < pages[c] for c in components):
             return False
-        for component, wanted in enumerate(pages):
-            self._make_room(Component(component), wanted)
+        for component in components:
+            self._make_room(component, pages[component])
         return True
 
     def drop_below(self, node: Node) -> None:
@@ -137,24 +138,22 @@ class DeviceEvictor:
 
     def make_room(self, demand: Demand) -> Room:
         residency = self._residency
-        wanted = demand[: len(residency.components)]
         for component in residency.components:
-            self._make_room(component, wanted[component])
-        short = tuple(
-            max(0, wanted[c] - residency.pools[DEVICE, c].free_slots) for c in residency.components
-        )
-        return Room(short, residency.leaving_pages() if any(short) else tuple(0 for _ in short))
+            self._make_room(component, demand[component])
+        short = residency.shortage(demand)
+        return Room(short, residency.leaving_pages() if any(short) else residency.nothing)
 
     def conclude(self, node: Node) -> None:
         """The backup that a leaving node waited for is over: let it go unless it was used again."""
-        component, node.leaving = node.leaving, None
+        leaving, node.leaving = node.leaving, ()
         self._residency.left(node)
-        if component is None or node not in self._residency.victims[DEVICE, component]:
-            return
-        if component is FULL:
-            self._let_go(node)
-        else:
-            self._drop_window(node)
+        for component in leaving:
+            if node not in self._residency.victims[DEVICE, component]:
+                continue
+            if component is FULL:
+                self._let_go(node)
+            else:
+                self._drop_small(node, component)
 
     def _make_room(self, component: Component, wanted: int) -> None:
         residency = self._residency
@@ -169,7 +168,7 @@ class DeviceEvictor:
             if component is FULL:
                 self._evict_leaf(node, short)
             else:
-                self._evict_window(node, short)
+                self._evict_small(node, component, short)
 
     def _evict_leaf(self, node: Node, short: int) -> None:
         if self._wants_backup(node) and self._backups.back_up(node) is not None:
@@ -177,30 +176,33 @@ class DeviceEvictor:
             return
         self._let_go(node, short)
 
-    def _evict_window(self, node: Node, short: int) -> None:
-        if node.ready(HOST, SWA):
-            self._residency.drop(node, DEVICE, SWA)
+    def _evict_small(self, node: Node, component: Component, short: int) -> None:
+        """A window or a state. A leaf without it would serve nobody: such a leaf goes as a whole.
+        An inner node keeps its FULL, for those below it."""
+        if node.ready(HOST, component):
+            self._residency.drop(node, DEVICE, component)
         elif node in self._residency.victims[DEVICE, FULL]:
             self._evict_leaf(node, short)
-        elif self._only_copy(node) and self._backups.back_up(node) is not None:
-            self._residency.leave(node, SWA)
+        elif self._only_copy(node, component) and self._backups.back_up(node) is not None:
+            self._residency.leave(node, component)
         else:
-            self._drop_window(node)
+            self._drop_small(node, component)
 
     def _wants_backup(self, node: Node) -> bool:
         if not self._hierarchical:
             return False
         on_host = node.slots[HOST][FULL] is not None
-        return self._only_copy(node) if on_host else self._policy is WritePolicy.WRITE_BACK
+        if not on_host:
+            return self._policy is WritePolicy.WRITE_BACK
+        return any(self._only_copy(node, c) for c in self._residency.small)
 
-    def _only_copy(self, node: Node) -> bool:
-        """Its window's last copy is about to go while the host keeps the prefix it belongs to."""
-        if len(self._residency.components) == 1:
-            return False
+    def _only_copy(self, node: Node, component: Component) -> bool:
+        """The last copy of its window or state is about to go while the host keeps the prefix that
+        it belongs to."""
         return (
             node.slots[HOST][FULL] is not None
-            and node.slots[HOST][SWA] is None
-            and node.slots[DEVICE][SWA] is not None
+            and node.slots[HOST][component] is None
+            and node.slots[DEVICE][component] is not None
         )
 
     def _let_go(self, node: Node, short: int = 0) -> None:
@@ -211,30 +213,34 @@ class DeviceEvictor:
             self._hosts.drop_below(node)
             if short and len(residency.components) == 1 and not node.children:
                 residency.trim(node, short)
-        elif self._only_copy(node):
-            self.only_copies_dropped += 1
+        else:
+            lost = [c for c in residency.small if self._only_copy(node, c)]
+            self.only_copies_dropped += len(lost)
         for component in reversed(residency.components):
             if node.slots[DEVICE][component] is not None:
                 residency.drop(node, DEVICE, component)
         self._sweep(parent)
 
-    def _drop_window(self, node: Node) -> None:
-        if self._only_copy(node):
-            self.only_copies_dropped += 1
-        self._residency.drop(node, DEVICE, SWA)
+    def _drop_small(self, node: Node, component: Component) -> None:
+        self.only_copies_dropped += self._only_copy(node, component)
+        self._residency.drop(node, DEVICE, component)
 
     def _sweep(self, node: Node) -> None:
-        """Drop the leaves above that are left without their window anywhere: nothing can be
-        served through them."""
+        """Drop the leaves above that are left without their window or their state anywhere: nothing
+        can be served through them."""
         residency = self._residency
-        if len(residency.components) == 1:
-            return
         while (parent := node.parent) is not None and not node.children:
             if node not in residency.victims[DEVICE, FULL]:
                 return
-            if any(node.slots[t][SWA] is not None for t in Tier):
+            if not any(_nowhere(node, component) for component in residency.small):
                 return
             if node.slots[HOST][FULL] is not None:
                 return
-            residency.drop(node, DEVICE, FULL)
+            for component in reversed(residency.components):
+                if node.slots[DEVICE][component] is not None:
+                    residency.drop(node, DEVICE, component)
             node = parent
+
+
+def _nowhere(node: Node, component: Component) -> bool:
+    return all(node.slots[tier][component] is None for tier in Tier)

@@ -25,7 +25,7 @@ class Insertion:
         self._tree = tree
         self._observer = observer
         self._page_size = tree.page_size
-        self._windowed = len(residency.components) > 1
+        self._windowed = residency.windowed
 
     def insert(self, table: PageTable, key: Key, anchor: Node) -> tuple[Commit, Node]:
         """Insert the whole pages that the table has written below `anchor`, its lock's.

@@ -65,6 +65,19 @@ def chain(last: int, data: bytes, page_bytes: int) -> list[int]:
     return prints
 
 
+def state_print(prints: Sequence[int], tokens: int, page_size: int) -> int:
+    """The fingerprint of the recurrent state behind the first `tokens` tokens of a prefix whose
+    page fingerprints are `prints`: that of its last page if it ends on one, else made of the last
+    whole page's and of how far it goes beyond. UNWRITTEN before the first token."""
+    pages, beyond = divmod(tokens, page_size)
+    whole = prints[pages - 1] if pages else UNWRITTEN
+    if not beyond:
+        return whole
+    data = beyond.to_bytes(8, "little")
+    mixed = blake2b(data, digest_size=8, key=whole.to_bytes(8, "little")).digest()
+    return int.from_bytes(mixed, "little") or 1
+
+
 def namespace_seed(namespace: str) -> int:
     return int.from_bytes(blake2b(namespace.encode(), digest_size=8).digest(), "little")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cache.config import DEVICE, FULL, HOST, Component, Tier
 from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
 from cache.keys import Key
-from cache.locks import LockTable
+from cache.locks import NOT_HELD, LockTable
 from cache.pools import Owner
 from cache.residency import Residency
 from cache.transfers import Copy, Part, Transfers
@@ -34,7 +34,7 @@ class LoadBacks:
         self._threshold = threshold
         self._rules = residency.rules
         self._root = residency.tree.root
-        self._page_size = residency.tree.page_size
+        self._nothing = residency.nothing
 
     def assess(self, key: Key, path: list[Node]) -> Match:
         """The deepest servable and the deepest loadable node of a path (top down)."""
@@ -42,20 +42,17 @@ class LoadBacks:
         anchor = device
         if self._residency.hierarchical:
             anchor = self._deepest_loadable(path)
-        pages = [0] * len(self._rules)
-        if anchor is not device:
-            for node, component in self._lacking(anchor):
-                pages[component] += node.tokens // self._page_size
-        return Match(key, device, anchor, tuple(pages))
+        pages = self._slots(self._lacking(anchor)) if anchor is not device else self._nothing
+        return Match(key, device, anchor, pages)
 
     def deepest_on_device(self, path: list[Node]) -> Node:
         """Valid for every component with what is on the device or on a sound way there."""
-        walks = [rule.walk() for rule in self._rules]
+        walks = [(component, rule.walk()) for component, rule in self._rules.items()]
         deepest = self._root
         for node in path:
             slots, inbound = node.slots[DEVICE], node.inbound[DEVICE]
             valid = True
-            for component, walk in enumerate(walks):
+            for component, walk in walks:
                 copy = inbound[component]
                 there = slots[component] is not None and (copy is None or not copy.doomed)
                 valid &= walk.step(there, node.start, node.end)
@@ -67,7 +64,7 @@ class LoadBacks:
 
     def load(self, match: Match) -> LoadBack:
         """Reserve, lock, queue. The admission lock over the anchor protects both ends."""
-        nothing = tuple(0 for _ in self._rules)
+        nothing = self._nothing
         path = list(reversed(list(match.anchor.ancestors())))
         if self._deepest_loadable(path) is not match.anchor:
             return LoadBack(LoadOutcome.STALE, nothing, None, _no_room_needed(nothing))
@@ -76,9 +73,7 @@ class LoadBacks:
             joined = bool(self.inbound(match.anchor))
             outcome = LoadOutcome.JOINED if joined else LoadOutcome.NOTHING
             return LoadBack(outcome, nothing, None, _no_room_needed(nothing))
-        pages = [0] * len(self._rules)
-        for node, component in pieces:
-            pages[component] += node.tokens // self._page_size
+        pages = self._slots(pieces)
         gained = match.anchor.end - self.deepest_on_device(path).end
         if gained < self._threshold:
             return LoadBack(LoadOutcome.TOO_SHORT, nothing, None, _no_room_needed(nothing))
@@ -86,20 +81,37 @@ class LoadBacks:
         if not room.enough:
             return LoadBack(LoadOutcome.NO_ROOM, nothing, None, room)
         copy = self._issue(match.anchor, pieces)
-        return LoadBack(LoadOutcome.ISSUED, tuple(pages), copy, room)
+        return LoadBack(LoadOutcome.ISSUED, pages, copy, room)
 
-    def _hopeless(self, pages: list[int]) -> Room | None:
+    def _slots(self, pieces: list[Piece]) -> tuple[int, ...]:
+        """Per component, the device slots that `pieces` take."""
+        slots = list(self._nothing)
+        for node, component in pieces:
+            slots[component] += self._residency.slots(component, node.tokens)
+        return tuple(slots)
+
+    def _hopeless(self, pages: tuple[int, ...]) -> Room | None:
         """The answer to a demand that cannot be met: nobody's pages are given up for it."""
-        there = [self._residency.obtainable(DEVICE, c) for c in self._residency.components]
-        short = tuple(max(0, n - have) for n, have in zip(pages, there, strict=True))
+        missing = list(self._nothing)
+        for component in self._residency.components:
+            there = self._residency.obtainable(DEVICE, component)
+            missing[component] = max(0, pages[component] - there)
+        short = tuple(missing)
         return Room(short, self._residency.leaving_pages()) if any(short) else None
+
+    def reach(self, anchor: Node) -> list[int]:
+        """Per component, the position from which the anchor's prefix needs it."""
+        reach = [NOT_HELD] * len(self._nothing)
+        for component, rule in self._rules.items():
+            reach[component] = rule.needed_from(anchor.end)
+        return reach
 
     def inbound(self, anchor: Node) -> list[Copy]:
         """The copies that must land before the anchor's prefix can be read, oldest first."""
         waits: dict[int, Copy] = {}
-        starts = [rule.needed_from(anchor.end) for rule in self._rules]
+        starts = [(c, rule.needed_from(anchor.end)) for c, rule in self._rules.items()]
         for node in anchor.ancestors():
-            for component, start in enumerate(starts):
+            for component, start in starts:
                 copy = node.inbound[DEVICE][component]
                 if copy is not None and node.end > start:
                     waits[copy.number] = copy
@@ -107,8 +119,7 @@ class LoadBacks:
 
     def _issue(self, anchor: Node, pieces: list[Piece]) -> Copy:
         pools = self._residency.pools
-        reach = [rule.needed_from(anchor.end) for rule in self._rules]
-        lock = self._locks.acquire(anchor, reach, tuple(Tier), "load-back")
+        lock = self._locks.acquire(anchor, self.reach(anchor), tuple(Tier), "load-back")
         parts = []
         for node, component in pieces:
             source = node.slots[HOST][component]
@@ -122,11 +133,11 @@ class LoadBacks:
 
     def _deepest_loadable(self, path: list[Node]) -> Node:
         """Valid for every component with the device's and the host's copies together."""
-        walks = [rule.walk() for rule in self._rules]
+        walks = [(component, rule.walk()) for component, rule in self._rules.items()]
         deepest = self._root
         for node in path:
             valid = True
-            for component, walk in enumerate(walks):
+            for component, walk in walks:
                 valid &= walk.step(_obtainable(node, component), node.start, node.end)
             if valid:
                 deepest = node
@@ -135,7 +146,7 @@ class LoadBacks:
     def _lacking(self, anchor: Node) -> list[Piece]:
         """What the anchor's prefix needs and the device has no slots for, top down, FULL first."""
         pieces: list[Piece] = []
-        starts = [rule.needed_from(anchor.end) for rule in self._rules]
+        starts = self.reach(anchor)
         for node in anchor.ancestors():
             for component in reversed(self._residency.components):
                 if node.end > starts[component] and node.slots[DEVICE][component] is None:

@@ -24,7 +24,8 @@ class Lock:
     """A receipt. Only LockTable makes and changes it.
 
     `reach[component]` is the position (tokens) down to which nodes above the anchor are covered:
-    always the start of a node at the time of the acquisition. NOT_HELD: not this component."""
+    always the start of a node at the time of the acquisition. NOT_HELD: not this component. Of
+    MAMBA it is the anchor alone that counts."""
 
     number: int
     anchor: Node

@@ -1,16 +1,17 @@
 """The shape of a model, as far as a cache and its sizes care: layers by kind, heads, widths.
 
-Layers come in two kinds, full and sliding-window attention, whose heads may differ. Invariant: a
-page's bytes and the weights' bytes follow from these numbers alone, for any data type and any
-number of tensor-parallel ranks.
+Layers come in three kinds: full and sliding-window attention, whose heads may differ, and recurrent
+ones. Invariant: a page's bytes, a state's bytes and the weights' bytes follow from these numbers
+alone, for any data type and any number of tensor-parallel ranks.
 """
 
 import enum
 from dataclasses import dataclass
 
-from cache.config import Component, ConfigError
+from cache.config import COMPONENT_SETS, Component, ConfigError
 
 EMBEDDING_BITS = 16  # embeddings and the output head stay at 16 bits in the quantised checkpoints
+CONV_BYTES = 2  # an element of a convolution's past, whatever the state's own type
 
 
 class KvDtype(enum.StrEnum):
@@ -36,13 +37,15 @@ class KvDtype(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
     """The layers of one kind. `values_from_keys` saves the value projection's weights, no cache:
-    keys are normalised and rotated after the projection, so both are stored."""
+    keys are normalised and rotated after the projection, so both are stored. `gated` layers project
+    a gate for their output beside the query."""
 
     layers: int
     kv_heads: int
     key_dim: int
     value_dim: int
     values_from_keys: bool = False
+    gated: bool = False
 
     def token_bytes(self, *, tp: int, dtype: KvDtype) -> int:
         """Bytes that one token takes over all these layers, on one of `tp` ranks."""
@@ -51,17 +54,60 @@ class AttentionShape:
 
     def weights(self, *, hidden_size: int, query_heads: int) -> int:
         """Parameters of the projections of all these layers."""
-        queries = query_heads * (self.key_dim + self.value_dim)
+        queries = query_heads * (self.key_dim + self.value_dim * (2 if self.gated else 1))
         values = 0 if self.values_from_keys else self.value_dim
         return self.layers * hidden_size * (queries + self.kv_heads * (self.key_dim + values))
 
 
+class StateDtype(enum.StrEnum):
+    """What `--mamba-ssm-dtype` may say."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element."""
+        return 4 if self is StateDtype.FLOAT32 else 2
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentShape:
+    """The recurrent layers. Each has a state of `heads` matrices of `key_dim` x `value_dim`
+    elements, and the last `conv_width` - 1 inputs, 16 bits each, of a convolution over
+    `conv_channels`. `projected` are the outputs of its input projections; its output projection
+    takes `heads` x `value_dim` elements in."""
+
+    layers: int
+    heads: int
+    key_dim: int
+    value_dim: int
+    conv_channels: int
+    conv_width: int
+    projected: int
+
+    def elements(self, tp: int) -> int:
+        """Elements of all layers' state matrices on one of `tp` ranks."""
+        return self.layers * max(1, self.heads // tp) * self.key_dim * self.value_dim
+
+    def state_bytes(self, *, tp: int, dtype: StateDtype) -> int:
+        """Bytes of the state behind one prefix, over all these layers, on one of `tp` ranks."""
+        conv = self.layers * (self.conv_channels // tp) * (self.conv_width - 1) * CONV_BYTES
+        return self.elements(tp) * dtype.size_bytes + conv
+
+    def weights(self, *, hidden_size: int) -> int:
+        """Parameters of the projections of all these layers."""
+        return self.layers * hidden_size * (self.projected + self.heads * self.value_dim)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A decoder with gated MLPs (three matrices), dense, mixture of experts, or both per layer.
+    """A decoder with MLPs, dense, mixture of experts, or both per layer.
 
     Widths count elements, `window` and `max_context` tokens; `source` says where the numbers come
-    from. `swa` None means that no layer slides. Raises `ConfigError` when the numbers cannot be.
+    from. `swa` None means that no layer slides, `recurrent` None that none is recurrent. There are
+    `mlp_layers` MLPs, 0 for one after each layer, of `mlp_matrices` matrices: three where they are
+    gated. Raises `ConfigError` when the numbers cannot be.
     """
 
     name: str
@@ -80,6 +126,9 @@ class ModelShape:
     tied_embeddings: bool = False
     weight_bits: float = 16
     expert_bits: float = 16
+    recurrent: RecurrentShape | None = None
+    mlp_layers: int = 0
+    mlp_matrices: int = 3
 
     def __post_init__(self) -> None:
         if (self.swa is not None) != (self.window > 0):
@@ -91,30 +140,42 @@ class ModelShape:
 
     @property
     def layers(self) -> int:
-        """Layers of both kinds."""
+        """Layers of all kinds, MLPs apart."""
+        return self.attention_layers + (self.recurrent.layers if self.recurrent else 0)
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that have keys and values."""
         return self.full.layers + (self.swa.layers if self.swa else 0)
+
+    @property
+    def mlps(self) -> int:
+        """How many MLPs there are."""
+        return self.mlp_layers or self.layers
 
     @property
     def components(self) -> tuple[Component, ...]:
         """The components that this model's cache has."""
-        return (Component.FULL,) if self.swa is None else (Component.FULL, Component.SWA)
+        return COMPONENT_SETS[self.swa is not None, self.recurrent is not None]
 
     @property
     def dense_parameters(self) -> int:
-        """Weights that every token passes: attention, dense MLPs and routers."""
+        """Weights that every token passes: attention, recurrence, dense MLPs and routers."""
         kinds = [self.full] if self.swa is None else [self.full, self.swa]
         attention = sum(
             kind.weights(hidden_size=self.hidden_size, query_heads=self.query_heads)
             for kind in kinds
         )
-        return attention + self.layers * self.hidden_size * (
-            3 * self.intermediate_size + self.experts
+        if self.recurrent is not None:
+            attention += self.recurrent.weights(hidden_size=self.hidden_size)
+        return attention + self.mlps * self.hidden_size * (
+            self.mlp_matrices * self.intermediate_size + self.experts
         )
 
     @property
     def expert_parameters(self) -> int:
         """Weights of all experts of all layers."""
-        return self.layers * self.experts * 3 * self.hidden_size * self.expert_size
+        return self.mlps * self.experts * 3 * self.hidden_size * self.expert_size
 
     @property
     def head_parameters(self) -> int:
@@ -148,9 +209,14 @@ class ModelShape:
         return round(bits / 8)
 
     def token_bytes(self, component: Component, *, tp: int, dtype: KvDtype) -> int:
-        """Bytes that one token takes in a component on one rank; 0 where it is absent."""
-        kind = self.full if component is Component.FULL else self.swa
+        """Bytes that one token takes in a component on one rank; 0 where it is absent, and for
+        MAMBA, whose states do not grow."""
+        kind = (self.full, self.swa, None)[component]
         return kind.token_bytes(tp=tp, dtype=dtype) if kind else 0
+
+    def state_bytes(self, *, tp: int, dtype: StateDtype) -> int:
+        """Bytes of one recurrent state on one rank; 0 without recurrent layers."""
+        return self.recurrent.state_bytes(tp=tp, dtype=dtype) if self.recurrent else 0
 
     def check_tp(self, tp: int) -> None:
         """Raises `ConfigError` unless heads can be dealt out evenly over `tp` ranks."""

@@ -4,9 +4,9 @@ test. Invariant: no key ever matches, and a closed table leaves every slot free.
 from collections.abc import Sequence
 
 from cache.components import rules_for
-from cache.config import CacheConfig, Component, Tier
+from cache.config import MAMBA, CacheConfig, Component, Tier
 from cache.contract import Cache, Commit, Demand, LoadBack, LoadOutcome, Match, Reading, Room
-from cache.keys import Key, pages_of
+from cache.keys import Key, pages_of, state_print
 from cache.locks import NOT_HELD, Lock, LockTable
 from cache.observer import Observer
 from cache.pools import Owner, SlotMap, SlotPool
@@ -21,10 +21,10 @@ class NullCache(Cache):
         self.config = config
         self.observer = observer = observer or Observer()
         self.transfers = Transfers({}, observer)
-        self._root = RadixTree(config.page_size, len(config.components)).root
+        self._root = RadixTree(config.page_size, config.width).root
         self._locks = LockTable(observer, _ignore_turn)
         self._rules = rules_for(config)
-        self._nothing = tuple(0 for _ in config.components)
+        self._nothing = (0,) * config.width
         self._map = SlotMap(config.full.device)
         self._open = 0
         self._numbers = 0
@@ -58,8 +58,12 @@ class NullCache(Cache):
 
     def extend(self, table: PageTable, tokens: int) -> Room:
         pages = max(0, pages_of(tokens, self.config.page_size) - len(table.full))
-        room = self.make_room(Demand(pages, pages))
+        stateless = MAMBA in self._pools and table.state is None
+        room = self.make_room(Demand(pages, pages, int(stateless)))
         if room.enough:
+            if stateless:
+                (table.state,) = self._pools[MAMBA].allocate(1, Owner.REQUEST)
+                self.observer.took_state(table, table.state)
             full = self._pools[Component.FULL].allocate(pages, Owner.REQUEST)
             table.full += full
             if Component.SWA in self._pools:
@@ -75,6 +79,9 @@ class NullCache(Cache):
             first = max(first, table.swa_from)
             slots = self._map.lookup(table.full[first:stop])
             self._write(Component.SWA, slots, list(prints[first:stop]))
+        if table.state is not None and tokens > table.written:
+            value = state_print(prints, tokens, self.config.page_size)
+            self._write(MAMBA, [table.state], [value])
         table.written = tokens
 
     def read(self, table: PageTable, tokens: int) -> Reading:
@@ -85,7 +92,10 @@ class NullCache(Cache):
             start = self._rules[Component.SWA].needed_from(tokens) // self.config.page_size
             slots = self._map.lookup(table.full[start:pages])
             swa = self._pools[Component.SWA].store.read(slots)
-        reading = Reading(full, swa, start)
+        state = 0
+        if table.state is not None and tokens == table.written:
+            (state,) = self._pools[MAMBA].store.read([table.state])
+        reading = Reading(full, swa, start, state)
         self.observer.reading(table, tokens, reading)
         return reading
 
@@ -112,16 +122,18 @@ class NullCache(Cache):
         if Component.SWA in self._pools:
             self._pools[Component.SWA].release(self._map.unbind(table.full), Owner.REQUEST)
         self._pools[Component.FULL].release(table.full, Owner.REQUEST)
+        if table.state is not None:
+            self._pools[MAMBA].release([table.state], Owner.REQUEST)
         self._locks.release(table.lock)
-        table.full, table.lock, table.closed = [], None, True
+        table.full, table.state, table.lock, table.closed = [], None, None, True
         self._open -= 1
         self.observer.closed(table)
 
     def make_room(self, demand: Demand) -> Room:
-        short = tuple(
-            max(0, demand[component] - pool.free_slots) for component, pool in self._pools.items()
-        )
-        room = Room(short, self._nothing)
+        missing = list(self._nothing)
+        for component, pool in self._pools.items():
+            missing[component] = max(0, demand[component] - pool.free_slots)
+        room = Room(tuple(missing), self._nothing)
         self.observer.made_room(demand, room)
         return room
 

@@ -34,6 +34,15 @@ class Observer:
     def writing(self, pool: "SlotPool", slots: list[int], prints: list[int]) -> None:
         """Before compute writes."""
 
+    def took_state(self, table: "PageTable", slot: int) -> None:
+        """A state slot has become the table's own."""
+
+    def gave_way(self, table: "PageTable") -> None:
+        """The table's slot for a boundary's state was taken back for one that could not begin."""
+
+    def forked(self, table: "PageTable", node: "Node") -> None:
+        """The table's own state has become a copy of the node's."""
+
     def reading(self, table: "PageTable", tokens: int, reading: "Reading") -> None: ...
 
     # tree

@@ -6,8 +6,8 @@ Invariant: from the first question to the graft the anchor is locked on the host
 policy keeps no closure, on the device), so it cannot lose what the graft hangs below.
 """
 
-from cache.components import Rule
-from cache.config import DEVICE, FULL, HOST, Component, PrefetchPolicy, StorageConfig, Tier
+from cache.components import Rules
+from cache.config import DEVICE, FULL, HOST, PrefetchPolicy, StorageConfig, Tier
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
@@ -38,7 +38,7 @@ class Prefetches:
     ) -> None:
         self._config = config
         self._residency = residency
-        self._rules: tuple[Rule, ...] = residency.rules
+        self._rules: Rules = residency.rules
         self._tree = tree
         self._locks = locks
         self._hosts = hosts
@@ -60,7 +60,7 @@ class Prefetches:
         path = self._tree.walk(key, limit)
         anchor = path[-1] if path else self._tree.root
         self._numbers += 1
-        reach = [NOT_HELD] * len(self._rules)
+        reach = [NOT_HELD] * len(self._residency.nothing)
         reach[FULL] = 0
         for component in self._residency.components[1:]:
             least = min(limit, anchor.end + self._page_size)
@@ -224,16 +224,16 @@ class Prefetches:
 
     def _loadable_end(self, prefetch: Prefetch) -> int:
         """How far (tokens) the prefix is loadable with the tree and storage together."""
-        walks = [rule.walk() for rule in self._rules]
+        walks = [(component, rule.walk()) for component, rule in self._rules.items()]
         for node in reversed(list(prefetch.anchor.ancestors())):
-            for component, walk in enumerate(walks):
-                here = node.ready(DEVICE, Component(component))
-                walk.step(here or node.ready(HOST, Component(component)), node.start, node.end)
+            for component, walk in walks:
+                here = node.ready(DEVICE, component) or node.ready(HOST, component)
+                walk.step(here, node.start, node.end)
         end, pages = prefetch.start, (prefetch.limit - prefetch.start) // self._page_size
         for page in range(pages if prefetch.status is Status.OK else 0):
             start = prefetch.start + page * self._page_size
             valid = True
-            for component, walk in enumerate(walks):
+            for component, walk in walks:
                 there = prefetch.there[component * pages + page]
                 valid &= walk.step(there, start, start + self._page_size)
             if valid:

@@ -8,8 +8,10 @@ Invariant: slots, owners, the FULL-to-SWA map, child counts, size ledgers and vi
 together, so each agrees with its recomputation after every call (S6, O1, O3).
 """
 
-from cache.components import Rule
-from cache.config import DEVICE, FULL, HOST, SWA, CacheConfig, Component, Tier
+from collections.abc import Sequence
+
+from cache.components import Rules
+from cache.config import DEVICE, FULL, HOST, MAMBA, SWA, CacheConfig, Component, Tier
 from cache.eviction import Victims
 from cache.observer import Observer
 from cache.pools import Owner, SlotMap, SlotPool
@@ -23,12 +25,15 @@ class Residency:
     def __init__(
         self,
         config: CacheConfig,
-        rules: tuple[Rule, ...],
+        rules: Rules,
         tree: RadixTree,
         pools: dict[Place, SlotPool],
         observer: Observer,
     ) -> None:
         self.components = config.components
+        self.small = config.components[1:]  # those that may leave inner nodes
+        self.windowed = SWA in config.components
+        self.nothing = (0,) * config.width
         self.hierarchical = config.hierarchical
         self.rules = rules
         self.tree = tree
@@ -49,6 +54,7 @@ class Residency:
         self._places = [(tier, component) for tier in tiers for component in self.components]
         self._observer = observer
         self._page_size = config.page_size
+        self.slots = config.slots
 
     def adopt(self, node: Node, component: Component, slots: list[int], full: list[int]) -> None:
         """The device slots that a request computed become the node's. `full` are the FULL slots
@@ -96,7 +102,7 @@ class Residency:
         """Give up ready slots. A node that loses its last FULL leaves the tree."""
         assert node.ready(tier, component), (node, tier, component)
         if component is FULL and tier is DEVICE:
-            assert all(node.slots[tier][c] is None for c in self.components[1:]), "cascade first"
+            assert all(node.slots[tier][c] is None for c in self.small), "cascade first"
         self._take(node, (tier, component), Owner.NODE)
         self._observer.dropped(node, tier, component)
         if component is FULL and all(node.slots[t][component] is None for t in Tier):
@@ -114,17 +120,19 @@ class Residency:
     def touch(self, node: Node, needed_from: list[int], now: int) -> None:
         """A use at logical time `now`, for one node of the path that is used; `needed_from` tells
         per component from which position the prefix needs it."""
-        for component, start in enumerate(needed_from):
-            if node.end > start:
+        for component in self.components:
+            if node.end > needed_from[component]:
                 node.used[component] = now
         for victims in self.victims.values():
             victims.refresh(node)
 
     def leave(self, node: Node, component: Component) -> None:
         """`node` is to give up its device copy as soon as its backups have landed: all of it, once
-        that was asked for, though its window alone is backed up later."""
-        if node.leaving is not FULL:
-            node.leaving = component
+        that was asked for, whatever is backed up later."""
+        if component is FULL:
+            node.leaving = (FULL,)
+        elif FULL not in node.leaving and component not in node.leaving:
+            node.leaving = (*node.leaving, component)
         self.leaving[node.number] = node
 
     def left(self, node: Node) -> None:
@@ -140,17 +148,22 @@ class Residency:
 
     def leaving_pages(self) -> tuple[int, ...]:
         """Device slots per component that backups in flight are about to free."""
-        pages = [0] * len(self.components)
+        pages = list(self.nothing)
         for node in self.leaving.values():
-            if self._taken_up_again(node):
-                continue
-            gone = self.components if node.leaving is FULL else (SWA,)
-            for component in gone:
+            going = [c for c in node.leaving if not self._taken_up_again(node, c)]
+            for component in self.components if FULL in going else going:
                 pages[component] += len(node.slots[DEVICE][component] or ())
         return tuple(pages)
 
+    def shortage(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Free device slots that `wanted` (per component) asks for beyond what there is."""
+        short = list(self.nothing)
+        for component in self.components:
+            short[component] = max(0, wanted[component] - self.pools[DEVICE, component].free_slots)
+        return tuple(short)
+
     def follow_split(self, upper: Node, lower: Node) -> None:
-        if lower.leaving is not None:
+        if upper.leaving:
             self.leaving[upper.number] = upper
         self.review(upper)
         self.review(lower)
@@ -184,11 +197,11 @@ class Residency:
         last = tier is HOST and node.slots[DEVICE][component] is None
         return not (last and node.locks[DEVICE][component])
 
-    def _taken_up_again(self, node: Node) -> bool:
-        """Whether a leaving node will stay: it has grown a child, or more than its own backups
-        holds it. A window that came after the rest has a backup, and a lock, of its own."""
-        if node.leaving is not FULL:
-            return node.locks[DEVICE][SWA] > 1
+    def _taken_up_again(self, node: Node, component: Component) -> bool:
+        """Whether what was to leave with a component will stay: more than its own backups hold it,
+        or it has grown a child. What came after the rest has a backup, and a lock, of its own."""
+        if component is not FULL:
+            return node.locks[DEVICE][component] > 1
         backups = {copy.number for copy in node.inbound[HOST] if copy is not None}
         return node.kids[DEVICE] > 0 or node.locks[DEVICE][FULL] > len(backups)
 
@@ -219,7 +232,7 @@ class Residency:
             self._stuck.pop(node.number, None)
 
     def _put(self, node: Node, tier: Tier, component: Component, slots: list[int]) -> None:
-        assert len(slots) * self._page_size == node.tokens
+        assert len(slots) == self.slots(component, node.tokens)
         node.slots[tier][component] = slots
         self._weigh(node, tier, component, len(slots))
 
@@ -237,8 +250,9 @@ class Residency:
         """FULL may go before SWA in one case only: its load-back failed while a later copy,
         doomed by that, is still under way into the SWA slots."""
         full = node.slots[DEVICE][FULL]
-        windowed = len(self.components) > 1 and node.slots[DEVICE][SWA] is not None
-        if full is not None and windowed:
+        if component is MAMBA or not self.windowed:
+            return
+        if full is not None and node.slots[DEVICE][SWA] is not None:
             self.map.unbind(full)
         else:
             assert component is FULL or node.inbound[DEVICE][component] is None

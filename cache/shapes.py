@@ -7,9 +7,18 @@ from pathlib import Path
 
 from cache.config import ConfigError
 from cache.hf_config import read_shape
-from cache.model import AttentionShape, KvDtype, ModelShape
+from cache.model import AttentionShape, KvDtype, ModelShape, RecurrentShape, StateDtype
 
-__all__ = ["DEFAULT_MODEL", "PRESETS", "AttentionShape", "KvDtype", "ModelShape", "load_shape"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "PRESETS",
+    "AttentionShape",
+    "KvDtype",
+    "ModelShape",
+    "RecurrentShape",
+    "StateDtype",
+    "load_shape",
+]
 
 DEFAULT_MODEL = "gemma-4-31B-it"
 
@@ -69,6 +78,57 @@ _PRESETS = (
         max_context=40960,
     ),
     ModelShape(
+        name="Qwen3-Next-80B-A3B",
+        # 48 layers, every fourth full attention with a gate, the others gated delta nets: 16 heads
+        # for keys and 32 for values, 128 wide, a convolution of 4 over all of them. The input
+        # projections give queries, keys, values and a gate, and two numbers a head. 79.7 B
+        # parameters, 3.6 B of them active ("80B", "A3B").
+        source="https://huggingface.co/Qwen/Qwen3-Next-80B-A3B-Instruct/blob/main/config.json",
+        hidden_size=2048,
+        query_heads=16,
+        full=AttentionShape(layers=12, kv_heads=2, key_dim=256, value_dim=256, gated=True),
+        recurrent=RecurrentShape(
+            layers=36,
+            heads=32,
+            key_dim=128,
+            value_dim=128,
+            conv_channels=2 * 16 * 128 + 32 * 128,
+            conv_width=4,
+            projected=2 * 16 * 128 + 2 * 32 * 128 + 2 * 32,
+        ),
+        intermediate_size=512,
+        experts=512,
+        experts_active=10,
+        expert_size=512,
+        vocab_size=151936,
+        max_context=262144,
+    ),
+    ModelShape(
+        name="Nemotron-H-8B",
+        # 52 layers of one part each: 24 Mamba-2, 24 MLPs of two matrices, 4 attention. Of Mamba-2
+        # 128 heads of 64 with 128 states, 8 groups, a convolution of 4 over inputs and groups. The
+        # input projection gives a gate, inputs, both groups' and one number a head.
+        # 8,100,852,736 parameters.
+        source="https://huggingface.co/nvidia/Nemotron-H-8B-Base-8K/blob/main/config.json",
+        hidden_size=4096,
+        query_heads=32,
+        full=AttentionShape(layers=4, kv_heads=8, key_dim=128, value_dim=128),
+        recurrent=RecurrentShape(
+            layers=24,
+            heads=128,
+            key_dim=128,
+            value_dim=64,
+            conv_channels=128 * 64 + 2 * 8 * 128,
+            conv_width=4,
+            projected=2 * 128 * 64 + 2 * 8 * 128 + 128,
+        ),
+        intermediate_size=21504,
+        mlp_layers=24,
+        mlp_matrices=2,
+        vocab_size=131072,
+        max_context=8192,
+    ),
+    ModelShape(
         name="tiny",
         source="made up here: both kinds of layers, small enough for a laptop",
         hidden_size=256,
@@ -92,6 +152,9 @@ _SAME_SHAPE = {
     "meta-llama-3.1-8b": "Llama-3.1-8B",
     "meta-llama-3.1-8b-instruct": "Llama-3.1-8B",
     "qwen3-8b-base": "Qwen3-8B",
+    "qwen3-next-80b-a3b-instruct": "Qwen3-Next-80B-A3B",
+    "qwen3-next-80b-a3b-thinking": "Qwen3-Next-80B-A3B",
+    "nemotron-h-8b-base-8k": "Nemotron-H-8B",
 }
 
 

@@ -4,7 +4,10 @@
     FULL     | the tree's | the request's own                     |
     SWA      | by the map | given back | the request's own        |
 
-[0, shared) is protected by `lock`; the own pages in the middle have left the window.
+[0, shared) is protected by `lock`; the own pages in the middle have left the window. With
+recurrent layers it also has a state of its own, which computing changes: that of the first
+`written` tokens, begun as a copy of the tree's at `shared`, and a second slot in which the state at
+the last page boundary that computing has passed is kept for the tree.
 """
 
 from dataclasses import dataclass, field
@@ -25,6 +28,10 @@ class PageTable:
     shared: int = 0  # pages
     swa_from: int = 0  # pages; own pages below it have no SWA slot any more
     written: int = 0  # tokens whose KV is there
+    state: int | None = None  # MAMBA device slot that it computes with; None until it has pages
+    forked: bool = False  # `state` holds what it should begin with
+    kept: int | None = None  # MAMBA device slot for the state at a page boundary
+    kept_at: int = 0  # tokens; the boundary whose state `kept` holds, 0 for none yet
     waits: list[Copy] = field(default_factory=list)
     device_tokens: int = 0  # of the hit, what was ready on the device
     host_tokens: int = 0  # of the hit, what had to come from the host

@@ -8,7 +8,7 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cache.config import Component, Tier
+from cache.config import MAMBA, Component, Tier
 from cache.observer import Observer
 from cache.stores import Store
 
@@ -26,7 +26,7 @@ class CopyState(Enum):
 
 
 class Part(NamedTuple):
-    """The pages of one node's component: source[i] goes to target[i]."""
+    """The slots of one node's component: source[i] goes to target[i]."""
 
     node: "Node"
     component: Component
@@ -64,10 +64,10 @@ class Copy:
         return sum(len(p.target) for p in self.parts if p.component is component)
 
     def follow_split(self, upper: "Node", lower: "Node", pages: int) -> None:
-        """A node of this copy was cut: so is its part."""
+        """A node of this copy was cut: so is its part, unless that is the state of its end."""
         parts: list[Part] = []
         for part in self.parts:
-            if part.node is not lower:
+            if part.node is not lower or part.component is MAMBA:
                 parts.append(part)
                 continue
             _, component, source, target = part

@@ -5,7 +5,7 @@ Invariant: a node's children start where it ends, and no two of them share their
 
 from collections.abc import Callable, Iterator
 
-from cache.config import Component, Tier
+from cache.config import MAMBA, Component, Tier
 from cache.keys import TOKEN_BYTES, Key, chain, common_pages, namespace_seed
 from cache.transfers import Copy
 
@@ -15,7 +15,7 @@ Slots = list[int] | None
 class Node:
     """An edge of the tree: the pages [start, end) of every key that goes through it.
 
-    slots[tier][component]   one slot for each page, or None where the component is absent
+    slots[tier][component]   one slot for each page (MAMBA: one for the end), None where absent
     inbound[tier][component] the copy that is filling those slots, None once they are ready
     locks[tier][component]   how many receipts cover this node
     kids[tier]               children with FULL present on that tier
@@ -60,7 +60,8 @@ class Node:
         self.used = [0] * components
         self.hits = 0
         self.priority = 0
-        self.leaving: Component | None = None  # goes from the device when its backup has landed
+        # What goes from the device when its backup has landed; FULL takes everything along.
+        self.leaving: tuple[Component, ...] = ()
         self.persisted = 0  # bit per component: storage is believed to have all of its pages
         self.persisting = 0  # bit per component: they are on their way there
         self._prints: list[int] | None = None
@@ -142,8 +143,9 @@ class RadixTree:
     def split(self, lower: Node, pages: int) -> Node:
         """Cut `lower` after its first `pages` pages; return the new upper half.
 
-        `lower` keeps its identity and its end, so receipts anchored there stay true; both halves
-        have the same residency, locks, recency and copies in flight."""
+        `lower` keeps its identity and its end, so receipts anchored there stay true, and its state,
+        which is that of its end; in all else both halves have the same residency, locks, recency
+        and copies in flight."""
         page_bytes, parent = self.page_bytes, lower.parent
         assert parent is not None
         assert 0 < pages < len(lower.edge) // page_bytes
@@ -160,11 +162,12 @@ class RadixTree:
             for component in range(self._components):
                 self._split_slots(upper, lower, tier, component, pages)
             upper.locks[tier][:] = lower.locks[tier]
-            upper.inbound[tier][:] = lower.inbound[tier]
             upper.kids[tier] = int(lower.slots[tier][0] is not None)
         upper.used[:] = lower.used
-        upper.hits, upper.priority, upper.leaving = lower.hits, lower.priority, lower.leaving
+        upper.hits, upper.priority = lower.hits, lower.priority
         upper.persisted, upper.persisting = lower.persisted, lower.persisting
+        if any(upper.inbound[Tier.HOST]):  # else nothing tells when it is to go
+            upper.leaving = tuple(c for c in lower.leaving if c is not MAMBA)
         if lower._prints is not None:
             upper._prints, lower._prints = lower._prints[:pages], lower._prints[pages:]
         if self.on_split is not None:
@@ -214,6 +217,8 @@ class RadixTree:
     @staticmethod
     def _split_slots(upper: Node, lower: Node, tier: int, component: int, pages: int) -> None:
         slots = lower.slots[tier][component]
-        if slots is not None:
-            upper.slots[tier][component] = slots[:pages]
-            lower.slots[tier][component] = slots[pages:]
+        if component == MAMBA or slots is None:
+            return
+        upper.slots[tier][component] = slots[:pages]
+        lower.slots[tier][component] = slots[pages:]
+        upper.inbound[tier][component] = lower.inbound[tier][component]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cache.backup import Backups
 from cache.components import rules_for
-from cache.config import SWA, CacheConfig, Component, Tier, WritePolicy
+from cache.config import DEVICE, MAMBA, SWA, CacheConfig, Component, Tier, WritePolicy
 from cache.contract import Cache, Commit, Demand, LoadBack, Match, Reading, Room
 from cache.eviction import DeviceEvictor, HostEvictor
 from cache.insertion import Insertion
@@ -17,6 +17,7 @@ from cache.locks import NOT_HELD, Lock, LockTable
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
 from cache.residency import Residency
+from cache.states import States
 from cache.storage.contract import KEY_BYTES, Storage
 from cache.storage_tier import StorageTier
 from cache.stores import FingerprintStore, Store
@@ -42,7 +43,7 @@ class UnifiedCache(Cache):
         self.config = config
         self.observer = observer = observer or Observer()
         self.rules = rules_for(config)
-        self.tree = RadixTree(config.page_size, len(config.components))
+        self.tree = RadixTree(config.page_size, config.width)
         self.pools = _build_pools(config, observer)
         stores: dict[tuple[Tier, Component], Store] = {
             place: pool.store for place, pool in self.pools.items()
@@ -59,10 +60,13 @@ class UnifiedCache(Cache):
             self.residency, self.locks, self.transfers, self.make_room, config.load_back_threshold
         )
         self.insertion = Insertion(self.residency, self.tree, observer)
+        self.states: States | None = None
+        if MAMBA in config.components:
+            self.states = States(self.residency, self.locks, self.make_room, observer)
         self.tables: dict[int, PageTable] = {}  # open ones, by number
         self.tree.on_split = self._follow_split
-        nothing = tuple(0 for _ in config.components)
-        self._no_room_needed = Room(nothing, nothing)
+        self._no_room_needed = Room(self.residency.nothing, self.residency.nothing)
+        self._paged = tuple(c for c in config.components if c is not MAMBA)
         self._clock = 0
         self._table_numbers = 0
         self.storage: StorageTier | None = None
@@ -123,17 +127,20 @@ class UnifiedCache(Cache):
 
     def extend(self, table: PageTable, tokens: int) -> Room:
         assert not table.closed
-        pages = pages_of(tokens, self.config.page_size) - len(table.full)
-        if pages <= 0:
+        pages = max(0, pages_of(tokens, self.config.page_size) - len(table.full))
+        stateless = self.states is not None and table.state is None
+        if not pages and not stateless:
+            self._keep_state(table)
             return self._no_room_needed
-        room = self.make_room(Demand(pages, pages))
-        if any(room.short[SWA:]) and not room.pending[SWA] and self._tighten_locks():
-            room = self.make_room(Demand(pages, pages))
+        demand = Demand(pages, pages, int(stateless))
+        room = self.make_room(demand)
+        if self._lacks_window(room) and not room.pending[SWA] and self._tighten_locks():
+            room = self.make_room(demand)
+        if self._lacks_state(room) and self._spare_state():
+            room = self.make_room(demand)
         if room.enough:
-            full = self._allocate(Component.FULL, pages)
-            table.full += full
-            if Component.SWA in self.config.components:
-                self.residency.map.bind(full, self._allocate(Component.SWA, pages))
+            self._keep_state(table)  # which may evict, so before anything is taken
+            self._give(table, pages)
         self.observer.extended(table, room)
         return room
 
@@ -146,13 +153,15 @@ class UnifiedCache(Cache):
         first, stop = table.written // page_size, tokens // page_size
         assert first >= table.shared
         if stop > first:
-            for component in self.config.components:
+            for component in self._paged:
                 start = first if component is Component.FULL else max(first, table.swa_from)
                 slots = self._own_slots(table, component, start, stop)
                 values = list(prints[start : start + len(slots)])
                 pool = self.pools[Tier.DEVICE, component]
                 self.observer.writing(pool, slots, values)
                 pool.store.write(slots, values)
+        if self.states is not None:
+            self.states.write(table, prints, tokens)
         table.written = tokens
 
     def read(self, table: PageTable, tokens: int) -> Reading:
@@ -167,7 +176,9 @@ class UnifiedCache(Cache):
             start = self.rules[Component.SWA].needed_from(tokens) // page_size
             swa = self.residency.map.lookup(full[start:])
             swa = self.pools[Tier.DEVICE, Component.SWA].store.read(swa)
-        reading = Reading(self.pools[Tier.DEVICE, Component.FULL].store.read(full), swa, start)
+        state = 0 if self.states is None else self.states.read(table, tokens)
+        prints = self.pools[Tier.DEVICE, Component.FULL].store.read(full)
+        reading = Reading(prints, swa, start, state)
         self.observer.reading(table, tokens, reading)
         return reading
 
@@ -204,6 +215,8 @@ class UnifiedCache(Cache):
         old = table.lock
         assert old is not None
         assert not table.closed
+        if self.states is not None:
+            self.states.conclude(table)
         result, anchor = self._insert(table, key, old.anchor)
         self.observer.committed(table, result)
         self._use(anchor, old.anchor, table.priority)
@@ -234,12 +247,14 @@ class UnifiedCache(Cache):
         copy.state = CopyState.DONE if landed else CopyState.FAILED
         if not landed:
             self._doom_followers(copy)
+        elif self.states is not None and copy.target is DEVICE:
+            self.states.fork(self.tables.values())
         self.locks.release(copy.lock)
         if landed and self.storage is not None and copy.target is Tier.HOST:
             self.storage.consider(nodes)
         self.observer.acknowledged(copy)
         for node in reversed(nodes):
-            if node.leaving is not None and not any(node.inbound[Tier.HOST]):
+            if node.leaving and not any(node.inbound[Tier.HOST]):
                 self.evictor.conclude(node)
 
     def flush(self) -> bool:
@@ -264,7 +279,30 @@ class UnifiedCache(Cache):
     # -- helpers -----------------------------------------------------------------------------
 
     def _reach(self, anchor: Node) -> list[int]:
-        return [rule.needed_from(anchor.end) for rule in self.rules]
+        return self.loadbacks.reach(anchor)
+
+    def _lacks_window(self, room: Room) -> bool:
+        return SWA in self.config.components and room.short[SWA] > 0
+
+    def _lacks_state(self, room: Room) -> bool:
+        return self.states is not None and room.short[MAMBA] > 0 and not room.pending[MAMBA]
+
+    def _spare_state(self) -> bool:
+        assert self.states is not None
+        return self.states.spare(self.tables.values())
+
+    def _give(self, table: PageTable, pages: int) -> None:
+        """What `extend` has made room for."""
+        full = self._allocate(Component.FULL, pages)
+        table.full += full
+        if Component.SWA in self.config.components:
+            self.residency.map.bind(full, self._allocate(Component.SWA, pages))
+        if self.states is not None and table.state is None:
+            self.states.open(table)
+
+    def _keep_state(self, table: PageTable) -> None:
+        if self.states is not None:
+            self.states.keep(table)
 
     def _tighten_locks(self) -> bool:
         """Whether some request's lock kept more than its window, as a lock over whole nodes does
@@ -286,7 +324,11 @@ class UnifiedCache(Cache):
         return tightened
 
     def _take_lock(self, table: PageTable, anchor: Node) -> Lock:
-        return self.locks.acquire(anchor, self._reach(anchor), DEVICE_ONLY, table.holder)
+        """Over the prefix and its window; over its state until the request has its own."""
+        reach = self._reach(anchor)
+        if self.states is not None and table.forked:
+            reach[MAMBA] = NOT_HELD
+        return self.locks.acquire(anchor, reach, DEVICE_ONLY, table.holder)
 
     def _share(self, table: PageTable, node: Node) -> None:
         slots = node.slots[Tier.DEVICE][Component.FULL]
@@ -315,7 +357,10 @@ class UnifiedCache(Cache):
 
     def _insert(self, table: PageTable, key: Key, anchor: Node) -> tuple[Commit, Node]:
         assert anchor.end == table.shared * self.config.page_size
-        return self.insertion.insert(table, key, anchor)
+        result, anchor = self.insertion.insert(table, key, anchor)
+        if self.states is not None:
+            self.states.donate(table, anchor)
+        return result, anchor
 
     def _allocate(self, component: Component, pages: int) -> list[int]:
         return self.pools[Tier.DEVICE, component].allocate(pages, Owner.REQUEST)
@@ -335,6 +380,8 @@ class UnifiedCache(Cache):
             self.pools[Tier.DEVICE, Component.SWA].release(freed, Owner.REQUEST)
         self.pools[Tier.DEVICE, Component.FULL].release(own, Owner.REQUEST)
         del table.full[table.shared :]
+        if self.states is not None:
+            self.states.release(table)
         self.locks.release(table.lock)
         table.lock = None
         table.closed = True

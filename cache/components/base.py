@@ -28,3 +28,6 @@ class Rule(ABC):
     @abstractmethod
     def needed_from(self, end: int) -> int:
         """The position (tokens, whole pages) from which a prefix of `end` tokens needs it."""
+
+
+Rules = dict[Component, Rule]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from cache.config import Component
-from cache.model import KvDtype, ModelShape
+from cache.model import KvDtype, ModelShape, StateDtype
 from harness.engine.hardware import COPY_PATHS, Hardware, IoBackend, MemLayout, fragments
 
 NULL_TICK_S = 1e-6
@@ -97,8 +97,10 @@ class RooflineCompute:
 
     Two parts follow one another: the matrices (weights read once a step, of the experts only those
     that the batch is expected to reach) and attention (full layers over the whole context, sliding
-    ones over the window). Ranks share the arithmetic, the weights and the KV heads evenly; their
-    reductions cost a latency. Not counted: activations, norms, and the reductions' bytes.
+    ones over the window, recurrent ones over a state that is read and written once for each request
+    and updated and read for each token). Ranks share the arithmetic, the weights and the KV heads
+    evenly; their reductions cost a latency. Not counted: activations, norms, and the reductions'
+    bytes.
 
     Sliding layers slide whatever the cache does: where work does not say what is in the window
     (the cache keeps no SWA component), it is taken as min(context, tokens x window), the most that
@@ -115,19 +117,21 @@ class RooflineCompute:
         page_size: int,
         io_backend: IoBackend = IoBackend.KERNEL,
         mem_layout: MemLayout = MemLayout.PAGE_FIRST,
+        state_dtype: StateDtype = StateDtype.FLOAT32,
     ) -> None:
         """Raises `ConfigError` when `tp` does not divide the heads."""
         shape.check_tp(tp)
         self._window = shape.window
         self._set_matrices(shape, hardware, tp)
         self._set_attention(shape, hardware, tp, kv_dtype)
+        self._set_recurrence(shape, hardware, tp, state_dtype)
         self._layout = mem_layout
         path = COPY_PATHS[io_backend]
         self._copy_launch_s, self._fragment_s = path.launch_s, path.fragment_s
         links = (hardware.to_host_bandwidth, hardware.to_device_bandwidth)
         self._copy_byte_s = tuple(1 / (link * path.efficiency) for link in links)
         token_bytes = self._full_kv_bytes + self._swa_kv_bytes
-        self._layer_fragment_bytes = page_size * token_bytes / (2 * shape.layers)
+        self._layer_fragment_bytes = page_size * token_bytes / (2 * shape.attention_layers)
 
     @property
     def overhead_s(self) -> float:
@@ -157,6 +161,9 @@ class RooflineCompute:
             window_read = min(window_read, chunks * window + prefill) + decode_window + decodes
             attend_flop_s += in_window * self._swa_flop_s
             attend_byte_s += window_read * self._swa_byte_s
+        if self._state_byte_s:
+            attend_flop_s += tokens * self._state_flop_s
+            attend_byte_s += (chunks + decodes) * self._state_byte_s
         attend_s = attend_flop_s if attend_flop_s > attend_byte_s else attend_byte_s
         return self._overhead_s + matrix_s + attend_s
 
@@ -205,3 +212,14 @@ class RooflineCompute:
         self._swa_kv_bytes = shape.token_bytes(Component.SWA, tp=tp, dtype=kv_dtype)
         self._full_byte_s = self._full_kv_bytes / bandwidth
         self._swa_byte_s = self._swa_kv_bytes / bandwidth
+
+    def _set_recurrence(
+        self, shape: ModelShape, hardware: Hardware, tp: int, dtype: StateDtype
+    ) -> None:
+        """Seconds per token and per request. A token updates its state with an outer product and
+        reads it with a vector: decay, add, multiply-add, two operations for each element."""
+        recurrent = shape.recurrent
+        elements = recurrent.elements(tp) if recurrent else 0
+        self._state_flop_s = 6 * elements / (hardware.bf16_flops * hardware.mfu)
+        moved = 2 * shape.state_bytes(tp=tp, dtype=dtype)
+        self._state_byte_s = moved / (hardware.memory_bandwidth * hardware.mbu)

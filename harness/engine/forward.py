@@ -144,8 +144,11 @@ class Forward:
         job.last_token_s = now
         if job.generated >= job.output_len:
             self._finish(job)
-        else:
-            self._roster.to_decode(job)
+            return
+        assert job.table is not None
+        # Its pages are there already; a slot to keep a state in, where there are states, is not.
+        self._cache.extend(job.table, job.table.written + 1)
+        self._roster.to_decode(job)
 
     # -- decode --------------------------------------------------------------------------------
 

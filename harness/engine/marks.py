@@ -62,6 +62,13 @@ MEANINGS: tuple[Meaning, ...] = (
     Meaning("insert_filled_tombstone", "an insert gave its window to a node without one"),
     Meaning("insert_blocked", "an insert stopped above a node that a copy was filling"),
     Meaning("lock_narrowed", "decode left the shared window and its lock was let go early"),
+    Meaning("state_forked", "a request's own state began as a copy of the tree's"),
+    Meaning("state_forked_on_landing", "that copy had to wait for a load-back"),
+    Meaning("state_kept", "the state at a page boundary became the tree's"),
+    Meaning("state_given_to_old_node", "a node that the tree had without a state got one"),
+    Meaning("state_tombstoned", "a state left the device while its FULL stayed"),
+    Meaning("state_loaded_back", "a copy brought a state back to the device"),
+    Meaning("state_gave_way", "a request's slot for a boundary went to one that could not begin"),
     Meaning("copy_failed", "a copy broke and its slots were given back"),
     Meaning("follower_doomed", "a copy was given back because the one it built on had failed"),
     Meaning("room_waited_for", "room was short and copies in flight were to bring it"),
@@ -84,6 +91,7 @@ class Marks(Observer):
         self._tombstones: dict[int, list[int]] = {}  # node number -> live admission locks
         self._covered: dict[int, list[int]] = {}  # lock number -> nodes
         self._filling: set[int] = set()  # node numbers whose window a copy brings
+        self._states_coming: set[int] = set()  # node numbers whose state a copy brings
         self._loads = 0
         self._making_room = self._frozen = False
 
@@ -135,21 +143,40 @@ class Marks(Observer):
                 del self._tombstones[number]
 
     def narrowed(self, lock: Lock, component: Component) -> None:
-        self.hit("lock_narrowed")
+        self.counts["lock_narrowed"] += component is Component.SWA
+
+    def forked(self, table: PageTable, node: Node) -> None:
+        self.hit("state_forked")
+        self.counts["state_forked_on_landing"] += any(copy.in_flight for copy in table.waits)
+
+    def gave_way(self, table: PageTable) -> None:
+        self.hit("state_gave_way")
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
             self._filling.add(node.number)
             self.counts["revived_under_lock"] += node.number in self._tombstones
+        elif tier is Tier.DEVICE and component is Component.MAMBA:
+            self._states_coming.add(node.number)
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
-        if tier is not Tier.DEVICE or component is not Component.SWA:
+        if tier is not Tier.DEVICE or component is Component.FULL:
             return
-        if node.number in self._filling:
+        if component is Component.MAMBA:
+            self._state_stored(node)
+        elif node.number in self._filling:
             self._filling.remove(node.number)  # it has landed, as announced
-            return
-        self.counts["revived_under_lock"] += node.number in self._tombstones
-        self.counts["insert_filled_tombstone"] += node.hits > 0
+        else:
+            self.counts["revived_under_lock"] += node.number in self._tombstones
+            self.counts["insert_filled_tombstone"] += node.hits > 0
+
+    def _state_stored(self, node: Node) -> None:
+        if node.number in self._states_coming:
+            self._states_coming.remove(node.number)
+            self.hit("state_loaded_back")
+        else:
+            self.hit("state_kept")
+            self.counts["state_given_to_old_node"] += node.hits > 0
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
         if self._frozen:
@@ -157,6 +184,8 @@ class Marks(Observer):
         on_device = node.slots[Tier.DEVICE][Component.FULL] is not None
         if component is Component.SWA:
             self.counts["window_tombstoned"] += tier is Tier.DEVICE and on_device
+        elif component is Component.MAMBA:
+            self.counts["state_tombstoned"] += tier is Tier.DEVICE and on_device
         elif tier is Tier.DEVICE:
             kept = node.slots[Tier.HOST][Component.FULL] is not None
             self.hit("device_eviction")
@@ -188,7 +217,9 @@ class Marks(Observer):
             self.hit("load_back_landed" if loading else "backup_landed")
         else:
             self.hit("follower_doomed" if copy.doomed else "copy_failed")
-            self._filling.difference_update(part.node.number for part in copy.parts if loading)
+            failed = [part.node.number for part in copy.parts if loading]
+            self._filling.difference_update(failed)
+            self._states_coming.difference_update(failed)
 
     # -- storage -------------------------------------------------------------------------------
 

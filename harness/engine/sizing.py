@@ -1,14 +1,16 @@
 """How many pages fit: from a model, a device and SGLang's memory flags to the pools of a cache.
 
-As in SGLang, `mem_fraction_static` of the device's memory holds the weights and the KV pools; the
-rest is left to activations. Invariant: unless the pages are given, weights and pools together never
+As in SGLang, `mem_fraction_static` of the device's memory holds the weights and the pools, of which
+recurrent states get `mamba_full_memory_ratio` bytes for each byte of KV; the rest is left to
+activations. Invariant: unless the pages are given, weights and pools together never
 exceed that share.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from cache.config import CacheConfig, Component, ConfigError, PoolPages
-from cache.model import KvDtype, ModelShape
+from cache.config import STATES_OF_A_REQUEST, CacheConfig, Component, ConfigError, PoolPages
+from cache.model import KvDtype, ModelShape, StateDtype
 from harness.engine.hardware import GB, Hardware
 
 MIN_RATIO, MAX_RATIO = 0.25, 8.0
@@ -17,7 +19,8 @@ MIN_RATIO, MAX_RATIO = 0.25, 8.0
 @dataclass(frozen=True, slots=True)
 class Sizing:
     """Pools, and where the memory of one rank goes. `config` has the default policies; use
-    `dataclasses.replace` for others. `reserve_bytes` is what weights and pools may not use."""
+    `dataclasses.replace` for others. `reserve_bytes` is what weights and pools may not use,
+    `kv_bytes` what all device pools take, states included."""
 
     config: CacheConfig
     memory_bytes: int
@@ -46,31 +49,42 @@ def size_pools(
     device_pages: int | None = None,
     components: tuple[Component, ...] | None = None,
     swa_full_tokens_ratio: float = 0.8,
+    mamba_full_memory_ratio: float = 0.9,
+    max_mamba_cache_size: int | None = None,
+    state_dtype: StateDtype = StateDtype.FLOAT32,
 ) -> Sizing:
     """The pools of one rank.
 
-    `components` None takes those of the model; FULL alone keeps sliding layers in the FULL pool.
-    `device_pages` sets the FULL pool whatever the memory. `hicache_size_gb` (per rank, split over
-    the components as their device bytes are) overrides `hicache_ratio` unless it is 0; without both
-    there is no host tier. Raises `ConfigError`.
+    `components` None takes those of the model; without SWA sliding layers are in the FULL pool.
+    `device_pages` sets the FULL pool whatever the memory, and `max_mamba_cache_size` the states
+    whatever their share. `hicache_size_gb` (per rank, split over the components as their device
+    bytes are) overrides `hicache_ratio` unless it is 0; without both there is no host tier. Raises
+    `ConfigError`.
     """
     shape.check_tp(tp)
     components = _check_components(shape, components)
     _check_lengths(shape, page_size, context_length)
-    _check_shares(mem_fraction_static, swa_full_tokens_ratio)
-    page_bytes = _page_bytes(shape, components, page_size, tp, kv_dtype)
+    _check_shares(mem_fraction_static, swa_full_tokens_ratio, mamba_full_memory_ratio)
+    page_bytes: tuple[int, ...] = _page_bytes(shape, components, page_size, tp, kv_dtype)
     window = shape.window if Component.SWA in components else 0
     share = swa_full_tokens_ratio if window else 0.0
+    state_bytes = shape.state_bytes(tp=tp, dtype=state_dtype)
+    states = _States(state_bytes, mamba_full_memory_ratio, max_mamba_cache_size)
     weight_bytes = -(-shape.weight_bytes // tp)
     static_bytes = int(hardware.memory_bytes * mem_fraction_static)
+    per_page = page_bytes[Component.FULL] + share * page_bytes[Component.SWA]
     if device_pages is None:
-        per_page = page_bytes[Component.FULL] + share * page_bytes[Component.SWA]
-        device_pages = int((static_bytes - weight_bytes) // per_page)
+        left = static_bytes - weight_bytes
+        count = states.count(left)
+        device_pages = int((left - count * state_bytes) // per_page)
         if min(device_pages, device_pages * share or device_pages) < 1 + -(-window // page_size):
             raise _does_not_fit(shape, hardware, tp, weight_bytes, static_bytes)
     elif device_pages < 1:
         raise ConfigError(f"--device-pages must be 1 or more, not {device_pages}")
-    device = (device_pages, int(device_pages * share))
+    else:
+        count = states.count(device_pages * per_page * (1 + mamba_full_memory_ratio))
+    device = (device_pages, int(device_pages * share), count)
+    page_bytes = (*page_bytes, state_bytes)
     kv_bytes = _bytes(device, page_bytes)
     ratio = _host_ratio(hicache_ratio, hicache_size_gb, kv_bytes)
     host = tuple(max(1, int(pages * ratio)) if pages and ratio else 0 for pages in device)
@@ -81,6 +95,7 @@ def size_pools(
             swa=PoolPages(device[1], host[1]) if window else None,
             window=window,
             page_bytes=page_bytes,
+            mamba=PoolPages(count, host[2]) if state_bytes else None,
         ),
         memory_bytes=hardware.memory_bytes,
         weight_bytes=weight_bytes,
@@ -88,6 +103,23 @@ def size_pools(
         kv_bytes=kv_bytes,
         host_bytes=_bytes(host, page_bytes),
     )
+
+
+class _States(NamedTuple):
+    """Of `size_bytes` each; `ratio` bytes of them for each byte of KV, or `most` of them."""
+
+    size_bytes: int
+    ratio: float
+    most: int | None
+
+    def count(self, left_bytes: float) -> int:
+        """How many there are where they and KV share so many bytes."""
+        if not self.size_bytes:
+            return 0
+        if self.most is not None:
+            return self.most
+        share = left_bytes * self.ratio / (1 + self.ratio)
+        return max(STATES_OF_A_REQUEST, int(share // self.size_bytes))
 
 
 def _check_components(
@@ -99,6 +131,9 @@ def _check_components(
         raise ConfigError("every cache has the FULL component: --components full, or full,swa")
     if Component.SWA in components and shape.swa is None:
         raise ConfigError(f"{shape.name} has no sliding-window layers: use --components full")
+    if (Component.MAMBA in components) != (shape.recurrent is not None):
+        have, use = ("no", "full") if shape.recurrent is None else ("some", "full,mamba")
+        raise ConfigError(f"{shape.name} has {have} recurrent layers: use --components {use}")
     return components
 
 
@@ -115,7 +150,9 @@ def _check_lengths(shape: ModelShape, page_size: int, context_length: int | None
         )
 
 
-def _check_shares(mem_fraction_static: float, swa_full_tokens_ratio: float) -> None:
+def _check_shares(
+    mem_fraction_static: float, swa_full_tokens_ratio: float, mamba_full_memory_ratio: float
+) -> None:
     if not 0 < mem_fraction_static < 1:
         raise ConfigError(
             f"--mem-fraction-static must lie between 0 and 1, not {mem_fraction_static}"
@@ -123,6 +160,10 @@ def _check_shares(mem_fraction_static: float, swa_full_tokens_ratio: float) -> N
     if not 0 < swa_full_tokens_ratio <= 1:
         raise ConfigError(
             f"--swa-full-tokens-ratio must be above 0 and 1 at most, not {swa_full_tokens_ratio}"
+        )
+    if not 0 < mamba_full_memory_ratio < float("inf"):
+        raise ConfigError(
+            f"--mamba-full-memory-ratio must be above 0, not {mamba_full_memory_ratio}"
         )
 
 
@@ -135,7 +176,8 @@ def _page_bytes(
 ) -> tuple[int, int]:
     """Bytes of one page of FULL and of SWA; layers without a component of their own go to FULL."""
     full, swa = (
-        page_size * shape.token_bytes(component, tp=tp, dtype=kv_dtype) for component in Component
+        page_size * shape.token_bytes(component, tp=tp, dtype=kv_dtype)
+        for component in (Component.FULL, Component.SWA)
     )
     return (full, swa) if Component.SWA in components else (full + swa, 0)
 

@@ -1,11 +1,13 @@
-"""A window for every running job: how many may share the pool of a sliding-window component.
+"""A window and a state for every running job: how many may share the pools of the components that
+do not grow.
 
-A job gets on with the slots of its window, of the page that it fills and of the one after that;
-what it holds beyond that it can let go. Invariant: the running jobs' needs fit the pool together,
-so no job waits for slots that only another's end would free.
+A job gets on with the slots of its window, of the page that it fills and of the one after that, and
+with a state of its own beside the one that it starts from; what it holds beyond that it can let go.
+Invariant: the running jobs' needs fit each pool together, so no job waits for slots that only
+another's end would free.
 """
 
-from cache.config import CacheConfig, Component
+from cache.config import MAMBA, STATES_OF_A_REQUEST, CacheConfig, Component
 from cache.keys import pages_of
 from harness.engine.job import Job
 from harness.engine.roster import Roster
@@ -18,6 +20,8 @@ class Windows:
         self._roster = roster
         self._most = config.window_pages + 2 if there else 0
         self.slots = config.pools(Component.SWA).device if there else 0
+        stateful = MAMBA in config.components
+        self._stateful = config.pools(MAMBA).device // STATES_OF_A_REQUEST if stateful else None
 
     def need(self, tokens: int) -> int:
         """Slots for a request that will be this long: fewer than a window's if it is short."""
@@ -26,6 +30,8 @@ class Windows:
     def admits(self, job: Job) -> bool:
         """Whether `job` can run beside those that do."""
         roster = self._roster
+        if self._stateful is not None and roster.running >= self._stateful:
+            return False
         if (roster.running + 1) * self._most <= self.slots:
             return True
         taken = sum(self._needs(other) for other in roster.active())

@@ -12,13 +12,25 @@ from harness.faults import (
     locks,
     ownership,
     progress,
+    states,
     storage,
 )
 from harness.faults.fault import Fault, UnknownFault, tampered_calls
 
 __all__ = ["FAULTS", "Fault", "UnknownFault", "fault_named", "tampered_calls"]
 
-_FAMILIES = (locks, loadback, copies, ownership, closure, completeness, progress, storage, canary)
+_FAMILIES = (
+    locks,
+    loadback,
+    copies,
+    ownership,
+    closure,
+    completeness,
+    progress,
+    states,
+    storage,
+    canary,
+)
 
 FAULTS: Mapping[str, Fault] = {
     fault.name: fault for module in _FAMILIES for fault in module.family.faults

@@ -22,7 +22,7 @@ def only_copy_dropped(cache: UnifiedCache) -> None:
     The host-resident prefix below becomes unservable: backups and evictions are counted, and no
     load-back ever.
     """
-    patch(cache.evictor, "_only_copy", lambda original, node: False)
+    patch(cache.evictor, "_only_copy", lambda original, node, component: False)
 
 
 @family.fault("P2", "S6", reference="sglang PRs 32016, 40748")

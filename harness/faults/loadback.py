@@ -42,13 +42,13 @@ def shared_validator(cache: UnifiedCache) -> None:
     """
 
     def deepest(original: Any, path: list[Node]) -> Node:
-        walks = [rule.walk() for rule in cache.rules]
+        walks = [(component, rule.walk()) for component, rule in cache.rules.items()]
         found = cache.tree.root
         for node in path:
             if node.slots[DEVICE][FULL] is None:
                 break
             valid = True
-            for component, walk in zip(cache.config.components, walks, strict=True):
+            for component, walk in walks:
                 there = any(node.slots[tier][component] is not None for tier in Tier)
                 valid &= walk.step(there, node.start, node.end)
             if valid:
@@ -146,7 +146,7 @@ def free_before_copied(cache: UnifiedCache) -> None:
     def leave(original: Any, node: Node, component: Component) -> None:
         for part_component in reversed(cache.config.components):
             slots = node.slots[DEVICE][part_component]
-            if slots is not None and (component is FULL or part_component is SWA):
+            if slots is not None and component in (FULL, part_component):
                 cache.residency._take(node, (DEVICE, part_component), Owner.NODE)
 
     patch(cache.residency, "leave", leave)
@@ -160,7 +160,7 @@ def unbudgeted_window(cache: UnifiedCache) -> None:
     """
 
     def make_room(original: Any, demand: Demand) -> Any:
-        return original(Demand(demand.full, 0))
+        return original(demand._replace(swa=0))
 
     patch(cache.loadbacks, "_make_room", make_room)
 

@@ -164,7 +164,8 @@ def window_lock_a_page_short(cache: UnifiedCache) -> None:
 
     def reach(original: Any, anchor: Node) -> list[int]:
         found: list[int] = original(anchor)
-        if len(found) > SWA and found[SWA] + cache.config.page_size < anchor.end:
+        held = len(found) > SWA and found[SWA] != NOT_HELD
+        if held and found[SWA] + cache.config.page_size < anchor.end:
             found[SWA] += cache.config.page_size
         return found
 

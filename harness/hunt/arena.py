@@ -4,6 +4,7 @@
     R<n>     a request: its admission step by step, then chunks, answer, end
     A<n>     the client of request n goes away
     P<n>     something wants device room
+    Q<n>     something wants recurrent states
     h2d d2h  the copy streams; under a search a copy runs, or fails, whenever it likes
     ack      the scheduler takes note of what has landed
 
@@ -24,7 +25,7 @@ from harness.engine.admission import Admission, Verdict
 from harness.engine.marks import Marks
 from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
-from harness.hunt.scenario import GROUPS, Request, requests_of
+from harness.hunt.scenario import GROUPS, Request, recurrent, requests_of
 from harness.hunt.state import cache_state
 from harness.hunt.storage import StorageTasks
 
@@ -63,7 +64,8 @@ class Seeker:
             return (*flags, self.key.tokens)
         waits = tuple(copy.state.value for copy in table.waits)
         pages = (table.written, table.shared, table.swa_from, len(table.full))
-        return (*flags, self.key.tokens, *pages, waits)
+        states = (table.state is None, table.forked, table.kept is None, table.kept_at)
+        return (*flags, self.key.tokens, *pages, waits, states)
 
 
 class Arena:
@@ -74,6 +76,7 @@ class Arena:
         self.cache = cache
         self._marks = marks
         self._scenario = scenario
+        self._recurrent = recurrent(scenario)
         self._fine = scenario["grain"] == "fine"
         self._refusals_left = FAILURES
         self._failures_left = FAILURES if scenario["copies_fail"] else 0
@@ -114,9 +117,10 @@ class Arena:
                 self.cache.make_room(self._demand(item["full"], item["swa"]))
             self._drain()
         full, swa = self._scenario["demote"], self._scenario["tombstone"]
-        if full or swa:
+        states = self._scenario["forget"] if self._recurrent else 0
+        if full or swa or states:
             await self.kernel.point("setup.room", TREE)
-            self.cache.make_room(self._demand(full, swa))
+            self.cache.make_room(self._demand(full, swa, states))
             self._drain()
         spawn = self.kernel.spawn
         if self.cache.config.hierarchical:
@@ -130,7 +134,9 @@ class Arena:
             if seeker.request.abort:
                 spawn(f"A{seeker.request.id}", self._leave(seeker))
         for item in self._scenario["pressure"]:
-            spawn(f"P{item['id']}", self._press(item["full"], item["swa"]))
+            spawn(f"P{item['id']}", self._press(item["full"], item["swa"], 0))
+        for item in self._scenario["state_pressure"] if self._recurrent else ():
+            spawn(f"Q{item['id']}", self._press(0, 0, item["states"]))
 
     async def _live(self, seeker: Seeker) -> None:
         """A request from its arrival to its end, whatever comes between."""
@@ -161,9 +167,9 @@ class Arena:
             )
             self._changed.fire()
 
-    async def _press(self, full: int, swa: int) -> None:
+    async def _press(self, full: int, swa: int, states: int) -> None:
         await self.kernel.point("pressure", TREE)
-        self.cache.make_room(self._demand(full, swa))
+        self.cache.make_room(self._demand(full, swa, states))
         self._kick()
 
     async def _stream(self, tier: Tier) -> None:
@@ -230,6 +236,10 @@ class Arena:
         """False when a load-back failed and it has to be admitted again."""
         table = seeker.table
         assert table is not None
+        if self._recurrent and table.waits:
+            # A state that is to be copied when it has landed, if there is room by then.
+            self.cache.extend(table, min(seeker.key.tokens, table.written + self._size))
+            self._start_streams()
         while any(copy.in_flight for copy in table.waits) and not seeker.leaving:
             await self.kernel.wait(self._changed, "load.wait")
         if any(copy.state is CopyState.FAILED for copy in table.waits) and not seeker.leaving:
@@ -355,7 +365,7 @@ class Arena:
 
         def on_device(demand: Demand) -> Room:
             if self._refuses("room.refuse"):
-                nothing = tuple(0 for _ in self.cache.config.components)
+                nothing = (0,) * self.cache.config.width
                 return Room(tuple(max(1, n) for n in demand[: len(nothing)]), nothing)
             return make_room(demand)
 
@@ -452,12 +462,15 @@ class Arena:
         """What is still in flight lands."""
         self._drain()
 
-    def _demand(self, full: int, swa: int) -> Demand:
-        """Beyond what is free: `full` and `swa` pages are to be evicted."""
-        free = [self.cache.pool(c, Tier.DEVICE).free_slots for c in self.cache.config.components]
-        wanted = [n + extra for n, extra in zip(free, (full, swa), strict=False)]
-        limits = [self.cache.config.pools(c).device for c in self.cache.config.components]
-        return Demand(*(min(n, limit) for n, limit in zip(wanted, limits, strict=True)))
+    def _demand(self, *extra: int) -> Demand:
+        """Beyond what is free: by component, so many slots are to be evicted."""
+        config = self.cache.config
+        wanted = [*extra, *[0] * config.width][: config.width]
+        for component in config.components:
+            free = self.cache.pool(component, Tier.DEVICE).free_slots
+            limit = config.pools(component).device
+            wanted[component] = min(free + wanted[component], limit)
+        return Demand(*wanted)
 
 
 def _prefix_key(group: int, page_size: int) -> Key:

@@ -1,6 +1,6 @@
 """A cache as text: what every node has, who holds what. For stories and for stepping through them.
 
-F  FULL, W  window: on the device; f, w: on the host; lower case in brackets while filling
+F  FULL, W  window, S  state: on the device; f, w, s: on the host; in brackets while filling
 .  a tombstone: absent here
 """
 
@@ -13,8 +13,10 @@ from cache.unified import UnifiedCache
 LETTERS = {
     (Tier.DEVICE, Component.FULL): "F",
     (Tier.DEVICE, Component.SWA): "W",
+    (Tier.DEVICE, Component.MAMBA): "S",
     (Tier.HOST, Component.FULL): "f",
     (Tier.HOST, Component.SWA): "w",
+    (Tier.HOST, Component.MAMBA): "s",
 }
 
 
@@ -89,7 +91,8 @@ def _state(node: Node, cache: UnifiedCache) -> NodeState:
         "".join(_letter(node, tier, component) for component in cache.config.components)
         for tier in tiers
     )
-    locks = " host ".join("/".join(str(n) for n in node.locks[tier]) for tier in tiers)
+    there = cache.config.components
+    locks = " host ".join("/".join(str(node.locks[tier][c]) for c in there) for tier in tiers)
     return NodeState(f"node {node.number} [{node.start}:{node.end})", residency, locks)
 
 

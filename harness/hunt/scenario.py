@@ -36,6 +36,7 @@ _REQUEST: dict[str, Knob] = {
 }
 STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
+_STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
 
 def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
@@ -62,6 +63,10 @@ def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
             "requests": Many(_REQUEST, 1, 4),
             "pressure": Many(_PRESSURE, 0, 2),
             "storage": Perhaps(STORAGE, share),
+            "recurrent": Feature(0.35),
+            "states": Number(2, 8),
+            "forget": Number(0, 4),  # states that leave the device before the requests come
+            "state_pressure": Many(_STATE_PRESSURE, 0, 1),
         },
         fixed={"grain": grain},
     )
@@ -117,6 +122,7 @@ def config_of(scenario: Scenario) -> CacheConfig:
     page, device, ratio = scenario["page_size"], scenario["device"], scenario["ratio"]
     window = scenario["window"] if scenario["windowed"] else 0
     swa = max(scenario["swa"], -(-window // max(page, 1)) + 3)
+    states = scenario["states"] if recurrent(scenario) else 0
     return CacheConfig(
         page_size=page,
         full=PoolPages(device, _host(device, ratio)),
@@ -127,10 +133,22 @@ def config_of(scenario: Scenario) -> CacheConfig:
         host_eviction=EvictionOrder(scenario["host_order"]),
         load_back_threshold=scenario["threshold"] * page,
         storage=storage_config(scenario),
+        mamba=PoolPages(states, _host(states, ratio)) if states else None,
     )
 
 
-_ITEMS = {"setup": _SETUP, "requests": _REQUEST, "pressure": _PRESSURE, "storage": STORAGE}
+def recurrent(scenario: Scenario) -> bool:
+    """Whether the model has recurrent layers; replay files from before there were do not say."""
+    return bool(scenario.get("recurrent", False))
+
+
+_ITEMS = {
+    "setup": _SETUP,
+    "requests": _REQUEST,
+    "pressure": _PRESSURE,
+    "storage": STORAGE,
+    "state_pressure": _STATE_PRESSURE,
+}
 
 
 def requests_of(scenario: Scenario) -> list[Request]:

@@ -68,7 +68,7 @@ def _table(story: Story) -> Table:
     table.add_column("step", justify="right")
     table.add_column("task")
     table.add_column("point")
-    table.add_column("tree: device host, locks FULL/SWA")
+    table.add_column("tree: device host, locks by component")
     for step in story.steps:
         last = step.number == len(story.steps)
         point = " > ".join(dict.fromkeys((step.point, *step.inner)))

@@ -41,8 +41,8 @@ STORAGE: dict[str, Knob] = {
 
 
 def storage_config(scenario: Scenario) -> StorageConfig | None:
-    """None where the world has no storage."""
-    if not scenario.get("storage") or not scenario["ratio"]:
+    """None where the world has no storage; it cannot keep the states of recurrent layers."""
+    if not scenario.get("storage") or not scenario["ratio"] or scenario.get("recurrent"):
         return None
     knobs = scenario["storage"][0]
     return StorageConfig(

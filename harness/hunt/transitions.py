@@ -96,7 +96,7 @@ class Transitions(Observer):
         self._frozen = True
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
-        place = 4 * node.number + 2 * tier + component
+        place = _place(node, tier, component)
         if isinstance(node.inbound[tier][component], Prefetch):
             self._grafting.add(place)
             return
@@ -104,7 +104,7 @@ class Transitions(Observer):
         self._note(ISSUED, node, tier, component, 1)
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
-        place = 4 * node.number + 2 * tier + component
+        place = _place(node, tier, component)
         if place in self._grafting:
             self._grafting.remove(place)
         elif place in self._filling:
@@ -121,14 +121,14 @@ class Transitions(Observer):
         if copy.state is CopyState.FAILED:
             tier = copy.target
             for part in copy.parts:
-                self._filling.discard(4 * part.node.number + 2 * tier + part.component)
+                self._filling.discard(_place(part.node, tier, part.component))
                 self._note(FAILED, part.node, tier, part.component, 0)
 
     def split(self, upper: Node, lower: Node) -> None:
         for tier in (DEVICE, HOST):
-            for component, copy in enumerate(lower.inbound[tier]):
+            for component, copy in enumerate(upper.inbound[tier]):
                 if copy is not None:
-                    self._filling.add(4 * upper.number + 2 * tier + component)
+                    self._filling.add(_place(upper, tier, component))
 
     def _note(
         self, move: int, node: Node, tier: Tier, component: Component, own_locks: int
@@ -141,3 +141,7 @@ class Transitions(Observer):
         held = node.locks[tier][component] > own_locks
         place = 2 * component + tier
         self._counts[((place * len(MOVES) + move) * len(STATES) + other) * 2 + held] += 1
+
+
+def _place(node: Node, tier: int, component: int) -> int:
+    return (node.number * len(Tier) + tier) * len(Component) + component

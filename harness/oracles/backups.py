@@ -15,8 +15,9 @@ class Backups(Oracle):
     """Under the write-through policies a node that was used, and is due by hits counted anew, has
     everything that is ready on the device on the host or on its way there, unless the host had no
     room that eviction could free; and is not backed up before it is due. A victim whose host copy
-    lacks the window (the only one) is backed up first, under `write_back` every victim without a
-    host copy, unless there was no room. Silent without a host, and about losses on the host."""
+    lacks the window or the state (the only one) is backed up first, under `write_back` every victim
+    without a host copy, unless there was no room. Silent without a host, and about losses on the
+    host."""
 
     name = "backups"
 
@@ -29,7 +30,8 @@ class Backups(Oracle):
         self._due = 1 if policy is WritePolicy.WRITE_THROUGH else 2
         self._making = False
         self._host_drops: set[Node] = set()  # within the operation
-        self._lost_window: Node | None = None  # of the victim that is going now
+        self._small = self.components[1:]
+        self._lost: dict[Component, Node] = {}  # by the victim that is going now
         self._cut: dict[Node, int] = {}  # pages before the node was cut, within make_room
         self.only_copies_dropped = 0
 
@@ -50,7 +52,7 @@ class Backups(Oracle):
 
     def making_room(self, demand: Demand) -> None:
         self._making = True
-        self._lost_window = None
+        self._lost.clear()
         self._cut.clear()
 
     def made_room(self, demand: Demand, room: Room) -> None:
@@ -77,37 +79,45 @@ class Backups(Oracle):
         if tier is Tier.HOST:
             self._host_drops.add(node)
         elif self._making:
-            if component is Component.SWA:
-                self._lost_window = node
-                self._window_dropped(node)
+            if component is not Component.FULL:
+                self._lost[component] = node
+                self._small_dropped(node, component)
             else:
                 if self._back and node.slots[Tier.HOST][Component.FULL] is None:
                     self._victim_dropped(node)
-                self._lost_window = None
+                self._lost.clear()
 
     # -- what should have been kept ------------------------------------------------------------
 
-    def _window_dropped(self, node: Node) -> None:
-        full, swa = node.slots[Tier.HOST]
+    def _small_dropped(self, node: Node, component: Component) -> None:
+        host = node.slots[Tier.HOST]
         coming = node.inbound[Tier.HOST][Component.FULL]
-        if full is None or swa is not None or (coming is not None and coming.doomed):
+        if host[0] is None or host[component] is not None or (coming and coming.doomed):
             return
-        pages = node.tokens // self.page_size
-        if self._room(Component.SWA, {node}, pages) >= pages:
-            expected = f"the only window of {node} backed up: there was room for {pages} pages"
-            self.report("M2", "only_copy", expected, "dropped")
+        # What it lacks beside goes in the same copy, all of it or none.
+        gone = [c for c, n in self._lost.items() if n is node and host[c] is None]
+        lacking = dict.fromkeys([*gone, *(c for _, c in self._lacking(node))])
+        slots = {c: self.slots(c, node.tokens) for c in lacking}
+        if all(self._room(c, {node}, n) >= n for c, n in slots.items()):
+            what = "window" if component is Component.SWA else "state"
+            expected = f"the only {what} of {node} backed up: there was room for {slots}"
+            kind = "only_copy" if component is Component.SWA else "only_copy.state"
+            self.report("M2", kind, expected, "dropped")
         else:
             self.only_copies_dropped += 1
 
     def _victim_dropped(self, node: Node) -> None:
-        """It took its window along a moment ago; without one it may be mere dead weight."""
-        if self.windowed and node is not self._lost_window:
+        """It took its window and its state along a moment ago; without one of them it may be mere
+        dead weight."""
+        if any(self._lost.get(component) is not node for component in self._small):
             return
         pages = self._cut.get(node, node.tokens // self.page_size)
         if self._room(Component.FULL, set(naive.path_of(node)), pages) < pages:
             return
-        if self.windowed and self._room(Component.SWA, {node}, pages) < pages:
-            return
+        for component in self._small:
+            slots = 1 if component is Component.MAMBA else pages
+            if self._room(component, {node}, slots) < slots:
+                return
         expected = f"{node} backed up: there was room for {pages} pages"
         self.report("M2", "victim", expected, "dropped")
 
@@ -116,8 +126,7 @@ class Backups(Oracle):
         counted = self.shadows.shades.counted
         if counted and not self._back:
             for node in counted:
-                host = node.slots[Tier.HOST]
-                if host[0] is None or (self.windowed and host[1] is None):
+                if any(node.slots[Tier.HOST][c] is None for c in self.components):
                     self._should_be_kept(node)
         self._host_drops.clear()
 
@@ -130,7 +139,7 @@ class Backups(Oracle):
         held = set(naive.path_of(node))
         swa_held = {n for n in held if n.start >= min(p.start for p, _ in pieces)}
         for component in self.components:
-            pages = sum(n.tokens // self.page_size for n, c in pieces if c is component)
+            pages = sum(self.slots(c, n.tokens) for n, c in pieces if c is component)
             here = held if component is Component.FULL else swa_held
             if self._room(component, here, pages) < pages:
                 return

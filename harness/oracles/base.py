@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from cache.config import Component, Tier
 from cache.observer import Observer
+from cache.tree import Node
 from cache.unified import UnifiedCache
+from harness.oracles.naive import Needs
 
 if TYPE_CHECKING:
     from harness.oracles.holdings import Holdings
@@ -56,6 +58,9 @@ class Oracle(Observer):
         self.page_size = config.page_size
         self.window = config.window
         self.windowed = Component.SWA in config.components
+        self.stateful = Component.MAMBA in config.components
+        self.width = config.width
+        self.needs = Needs(self.window, self.page_size, self.stateful)
         self.components = config.components
         self.device_full = cache.pools[Tier.DEVICE, Component.FULL]
         self.begin()
@@ -78,7 +83,16 @@ class Oracle(Observer):
 
     def needed_from(self, tokens: int) -> int:
         """The first position (tokens, whole pages) of the window that a prefix needs."""
-        return max(0, tokens - self.window) // self.page_size * self.page_size
+        return self.needs.window_from(tokens)
+
+    def slots(self, component: int, tokens: int) -> int:
+        """Slots that a node of `tokens` tokens takes: one a page, or the one state of its end."""
+        return 1 if component == Component.MAMBA else tokens // self.page_size
+
+    def named(self, node: Node, component: int) -> list[int]:
+        """The fingerprints of what a node's slots of a component should hold."""
+        prints = self.cache.tree.prints(node)
+        return prints[-1:] if component == Component.MAMBA else prints
 
     def afford(self, cost: int) -> bool:
         """Whether a scan over `cost` nodes may be made now. Credit grows with every question, so

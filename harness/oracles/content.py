@@ -3,7 +3,7 @@ written."""
 
 from cache.config import Component, Tier
 from cache.contract import Match, Reading
-from cache.keys import UNWRITTEN, Key
+from cache.keys import UNWRITTEN, Key, state_print
 from cache.pools import SlotPool
 from cache.table import PageTable
 from cache.transfers import Copy
@@ -13,8 +13,9 @@ from harness.oracles.base import Oracle
 
 class Content(Oracle):
     """Fingerprints are those of the request's own key when it reads or writes, of the node when its
-    pages become ready and when they are copied; compute writes only where the request owns the
-    slot. Silent about what nobody reads, copies or publishes until the next audit."""
+    pages or its state become ready and when they are copied; compute writes only where the request
+    owns the slot, and a request's own state begins as that of its hit. Silent about what nobody
+    reads, copies or publishes until the next audit."""
 
     name = "content"
 
@@ -23,6 +24,8 @@ class Content(Oracle):
         # By page: those of the matched key as they are asked for, then as they were written.
         self._prints: dict[PageTable, list[int]] = {}
         self._places = {pool: place for place, pool in self.cache.pools.items()}
+        self._states = self.cache.pools.get((Tier.DEVICE, Component.MAMBA))
+        self._stop: dict[PageTable, int] = {}  # pages, of the FULL that was written last
 
     def matched(self, match: Match) -> None:
         """The prefix found is the key's, namespace included."""
@@ -40,6 +43,17 @@ class Content(Oracle):
     def closed(self, table: PageTable) -> None:
         self._keys.pop(table, None)
         self._prints.pop(table, None)
+        self._stop.pop(table, None)
+
+    def forked(self, table: PageTable, node: Node) -> None:
+        """The own state is that of the hit: of that prefix, and of no other boundary."""
+        if self._states is None or table.state is None:
+            self.report("C1", "fork.slot", f"a state of its own for {table.holder}", table.state)
+            return
+        seen = self._states.store.read([table.state])
+        expected = [self._state_of(table, table.written)]
+        if seen != expected:
+            self._differ("fork.device_mamba", expected, seen, f"{table.holder} from {node}")
 
     def writing(self, pool: SlotPool, slots: list[int], prints: list[int]) -> None:
         if not slots:
@@ -54,10 +68,13 @@ class Content(Oracle):
         key = self._keys.get(table)
         if key is None:
             return
+        if component is Component.MAMBA:
+            self._state_written(table, slots[0], prints[0])
+            return
         start = table.written // self.page_size
         if component is Component.SWA:
             start = max(start, table.swa_from)
-        stop = start + len(slots)
+        stop = self._stop[table] = start + len(slots)
         own = table.full[start:stop]
         if component is Component.SWA:
             own = self.cache.residency.map.lookup(own)
@@ -73,6 +90,10 @@ class Content(Oracle):
 
     def reading(self, table: PageTable, tokens: int, reading: Reading) -> None:
         expected = self._expected(table, tokens // self.page_size)
+        if table.forked and tokens == table.written:
+            state = self._state_of(table, tokens)
+            if reading.state != state:
+                self._differ("read.state", [state], [reading.state], table.holder)
         if reading.full != expected:
             self._differ("read.full", expected, reading.full, table.holder)
         if reading.swa and reading.swa != expected[reading.swa_start :]:
@@ -82,7 +103,7 @@ class Content(Oracle):
         """The source, as the bytes are about to move."""
         for node, component, source, _ in copy.parts:
             pool = self.cache.pools[copy.source, component]
-            seen, expected = pool.store.read(source), self.cache.tree.prints(node)
+            seen, expected = pool.store.read(source), self.named(node, component)
             if seen != expected:
                 self._differ(f"copy.{pool.name}", expected, seen, f"{copy} of {node}")
 
@@ -91,7 +112,7 @@ class Content(Oracle):
         if slots is None:
             return
         pool = self.cache.pools[tier, component]
-        seen, expected = pool.store.read(slots), self.cache.tree.prints(node)
+        seen, expected = pool.store.read(slots), self.named(node, component)
         if seen != expected:
             self._differ(f"stored.{pool.name}", expected, seen, str(node))
 
@@ -106,6 +127,7 @@ class Content(Oracle):
             expected = self._expected(table, pages)[table.shared :]
             if store.read(own) != expected:
                 self._differ("own.device_full", expected, store.read(own), table.holder)
+            self._own_state(table)
         for node in self.cache.tree.nodes():
             for tier, component in self.cache.pools:
                 if node.inbound[tier][component] is None:
@@ -113,6 +135,29 @@ class Content(Oracle):
 
     def at_rest(self) -> None:
         self.audited()
+
+    def _state_written(self, table: PageTable, slot: int, value: int) -> None:
+        """A boundary's state goes where it is to be kept, and is that of the last whole page."""
+        if slot not in (table.state, table.kept):
+            self.report("C1", "write.place.device_mamba", f"a state of {table.holder}", slot)
+        elif slot == table.kept:
+            expected = self._expected(table, self._stop.get(table, 0))[-1:]
+            if expected != [value]:
+                self._differ("write.kept", expected, [value], table.holder)
+
+    def _own_state(self, table: PageTable) -> None:
+        if self._states is None or table.state is None or not table.forked:
+            return
+        seen, expected = (
+            self._states.store.read([table.state]),
+            self._state_of(table, table.written),
+        )
+        if seen != [expected]:
+            self._differ("own.device_mamba", [expected], seen, table.holder)
+
+    def _state_of(self, table: PageTable, tokens: int) -> int:
+        pages = tokens // self.page_size
+        return state_print(self._expected(table, pages), tokens, self.page_size)
 
     def _expected(self, table: PageTable, pages: int) -> list[int]:
         """The fingerprints of the first pages of a request."""
@@ -128,7 +173,7 @@ class Content(Oracle):
         pairs = zip(expected, seen, strict=False)
         at = next((i for i, (a, b) in enumerate(pairs) if a != b), -1)
         if at < 0:
-            self.report("C1", signature, f"{len(expected)} pages for {what}", len(seen))
+            self.report("C1", signature, f"{len(expected)} slots for {what}", len(seen))
             return
         oracle = "C2" if seen[at] == UNWRITTEN else "C1"
         wanted = f"{expected[at]:016x} at page {at} for {what}"

@@ -122,6 +122,14 @@ class Copies(Oracle):
         if early:
             self.report("D1", "read.early", "every copy into the prefix acknowledged", table.holder)
 
+    def forked(self, table: PageTable, node: Node) -> None:
+        """At the earliest when the scheduler takes note that the state has landed."""
+        slots = node.slots[Tier.DEVICE][Component.MAMBA] or [-1]
+        flight = self._targets[self.cache.pools[Tier.DEVICE, Component.MAMBA]].get(slots[0])
+        coming = node.inbound[Tier.DEVICE][Component.MAMBA] is not None
+        if coming or (flight is not None and self._queued(flight.copy)):
+            self.report("D1", "fork.early", f"the state of {node} landed", table.holder)
+
     def split(self, upper: Node, lower: Node) -> None:
         if self._flights:
             self._cuts += (upper, lower)

@@ -57,7 +57,7 @@ class Events(Oracle):
         hands = self.shadows.holdings.hands[pool]
         node = hands.holders[slots[0]]
         if isinstance(node, Node):
-            prints = self.cache.tree.prints(node)
+            prints = self.named(node, hands.component)
             self._given_up.append((hands.tier, hands.component, prints))
             self.pending[self] = None
 
@@ -82,7 +82,7 @@ class Events(Oracle):
 
     def _published(self, node: Node, tier: Tier, component: Component) -> None:
         if node.ready(tier, component):
-            seen, prints = self._seen[tier, component], self.cache.tree.prints(node)
+            seen, prints = self._seen[tier, component], self.named(node, component)
             if prints[0] not in seen or prints[-1] not in seen:
                 where = f"{tier.name}_{component.name}".lower()
                 self.report("E1", f"unpublished.{where}", f"{node} published", "not published")
@@ -113,7 +113,7 @@ class Events(Oracle):
             there: set[int] = set()
             for node in nodes:
                 if node.ready(tier, component):
-                    there.update(tree.prints(node))
+                    there.update(self.named(node, component))
             if there != seen:
                 where = f"{tier.name}_{component.name}".lower()
                 missing, surplus = len(there - seen), len(seen - there)

@@ -68,7 +68,7 @@ class Holdings(Observer):
     def __init__(self) -> None:
         self.on_conflict: Conflict = _ignore
         self.hands: dict[SlotPool, Hands] = {}
-        self.places: tuple[list[Hands], list[Hands]] = ([], [])
+        self.places: tuple[dict[Component, Hands], dict[Component, Hands]] = ({}, {})
         self.own: dict[PageTable, list[int]] = {}  # slots per component held by open tables
         self._pages: dict[PageTable, int] = {}
 
@@ -79,7 +79,7 @@ class Holdings(Observer):
             self.hands[pool] = Hands(pool, tier, component)
         for tier in Tier:
             for component in cache.config.components:
-                self.places[tier].append(self.hands[cache.pools[tier, component]])
+                self.places[tier][component] = self.hands[cache.pools[tier, component]]
 
     def node_of(self, slot: int) -> Node | None:
         """The node that holds a FULL slot of the device, if one does."""
@@ -168,7 +168,7 @@ class Holdings(Observer):
 
     def settled(self, match: object, table: PageTable) -> None:
         self._pages[table] = len(table.full)
-        self.own[table] = [0, 0]
+        self.own[table] = [0] * len(Component)
 
     def extended(self, table: PageTable, room: object) -> None:
         tail = table.full[self._pages.get(table, 0) :]
@@ -180,6 +180,9 @@ class Holdings(Observer):
         if self.windowed:
             mapped = [s for s in self._cache.residency.map.lookup(tail) if s >= 0]
             self._claim(device[Component.SWA], mapped, table)
+
+    def took_state(self, table: PageTable, slot: int) -> None:
+        self._claim(self.places[Tier.DEVICE][Component.MAMBA], [slot], table)
 
     def issued(self, copy: Copy) -> None:
         for node, component, source, target in copy.parts:
@@ -204,7 +207,7 @@ class Holdings(Observer):
 
     def split(self, upper: Node, lower: Node) -> None:
         for tier in (Tier.DEVICE, Tier.HOST):
-            for hands in self.places[tier]:
+            for hands in self.places[tier].values():
                 slots = upper.slots[tier][hands.component]
                 if slots and hands.holders[slots[0]] is lower:
                     hands.give(slots, upper)

@@ -23,17 +23,12 @@ class Victim:
 
     node: Node
     parent: Node | None
-    ranks: list[Rank]  # by component, as it went
-    others: list[list[Node]]  # by component, who might have gone instead
-    pages: int
-    went_full: bool = False
+    ranks: dict[Component, Rank]  # as it went
+    others: dict[Component, list[Node]]  # who might have gone instead
+    tokens: int
+    component: Component  # for whose sake it went: FULL, last of all, takes the others along
     asked: bool = False  # host slots of its kind were allocated afterwards
     served: bool = False  # a copy that they were for was issued
-
-    @property
-    def component(self) -> Component:
-        """For whose sake it went: FULL takes its window along, a window goes alone."""
-        return FULL if self.went_full else Component.SWA
 
 
 class Host(Oracle):
@@ -69,10 +64,10 @@ class Host(Oracle):
                 self.pending[self] = None
             return
         victims = self._victims
-        if not victims or victims[-1].node is not node:
-            victims.append(self._victim(node))
+        if not victims or victims[-1].node is not node or victims[-1].component <= component:
+            victims.append(self._victim(node, component))
             self.pending[self] = None
-        victims[-1].went_full |= component is FULL
+        victims[-1].component = component
 
     def allocated(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         self._next_operation()
@@ -92,19 +87,13 @@ class Host(Oracle):
 
     def _served(self) -> None:
         """All that was wanted is allocated: the last victim of each kind must have been needed."""
-        dying = set(self._dying)
-        chosen: list[Victim] = []
-        for victim in reversed(self._victims):  # whoever dies takes along what hangs below
-            if victim.parent in dying:
-                dying.add(victim.node)
-            else:
-                chosen.append(victim)
+        chosen = self._chosen()
         for component in self.components:
-            last = next((v for v in chosen if v.component is component), None)
+            last = next((v for v in reversed(chosen) if v.component is component), None)
             if last is None or last.served or not last.asked:
                 continue
             free = self.cache.pools[HOST, component].free_slots
-            if free >= last.pages:
+            if free >= self.slots(component, last.tokens):
                 place = place_name(HOST, component)
                 self.report("P2", f"evicts.excess.{place}", f"{last.node} kept", f"{free} free")
         for victim in self._victims:
@@ -114,12 +103,9 @@ class Host(Oracle):
         self._victims, self._dying = [], set()
 
     def review(self) -> None:
-        victims, self._victims = self._victims, []
-        dying, self._dying = self._dying, set()
-        for victim in reversed(victims):  # whoever dies takes along what hangs below
-            if victim.parent in dying:
-                dying.add(victim.node)
-                continue
+        chosen = self._chosen()
+        self._victims, self._dying = [], set()
+        for victim in reversed(chosen):
             place = place_name(HOST, victim.component)
             if not victim.asked:
                 expected = f"{victim.node} kept: nothing came to the host"
@@ -127,19 +113,30 @@ class Host(Oracle):
             if self._passed(victim):
                 self.report("S6", f"order.{place}", "the first in order goes first", victim.node)
 
+    def _chosen(self) -> list[Victim]:
+        """Those that did not merely hang below a node that left the tree."""
+        dying, chosen = set(self._dying), []
+        for victim in reversed(self._victims):  # whoever dies takes along what hangs below
+            if victim.parent in dying:
+                dying.add(victim.node)
+            else:
+                chosen.append(victim)
+        chosen.reverse()
+        return chosen
+
     def _next_operation(self) -> None:
         if self._after_copy:
             self._after_copy = False
             self.review()
 
-    def _victim(self, node: Node) -> Victim:
-        shades, others = self.shadows.shades, []
+    def _victim(self, node: Node, gone: Component) -> Victim:
+        shades, others = self.shadows.shades, dict[Component, list[Node]]()
         for component in self.components:
             nodes = shades.residents[HOST][component]
             free = naive.evictable(nodes, HOST, component) if self.afford(len(nodes)) else ()
-            others.append([one for one in free if one is not node and one is not node.parent])
-        ranks = [shades.rank(node, component, HOST) for component in self.components]
-        return Victim(node, node.parent, ranks, others, node.tokens // self.page_size)
+            others[component] = [n for n in free if n is not node and n is not node.parent]
+        ranks = {component: shades.rank(node, component, HOST) for component in self.components}
+        return Victim(node, node.parent, ranks, others, node.tokens, gone)
 
     def _passed(self, victim: Victim) -> bool:
         """Whether another one was due before it. A use that made room for its own backup is only

@@ -35,8 +35,9 @@ class Locks(Oracle):
     the whole path to the root whenever a receipt is given out, handed back or narrowed: so a
     release that takes more than its own is named at once, with who lost (L1, after a release L2).
     Receipts cover what they are for: an admission both tiers, a request its prefix and no window
-    but its own (in whole nodes), a copy its source, its target and the path above. Nothing ready
-    goes while it is covered. At rest nothing is held (L3)."""
+    but its own (in whole nodes) and the state that it begins with until it has its own, a copy its
+    source, its target and the path above. Nothing ready goes while it is covered. At rest nothing
+    is held (L3)."""
 
     name = "locks"
 
@@ -59,6 +60,10 @@ class Locks(Oracle):
         self._live[lock.number] = receipt
         self._anchored.setdefault(lock.anchor, []).append(receipt)
         self._count(receipt, receipt.reach, +1, "L1", "acquire")
+        if self.stateful and lock.holder != "backup" and lock.anchor.end:
+            reach = lock.reach[Component.MAMBA]
+            if reach not in (NOT_HELD, lock.anchor.start):
+                self.report("L1", "acquire.state", f"{lock} holds one state at most", reach)
 
     def unlocked(self, lock: Lock) -> None:
         receipt = self._live.pop(lock.number, None)
@@ -84,7 +89,11 @@ class Locks(Oracle):
         receipt.reach[component] = NOT_HELD
         self._count(receipt, given, -1, "L2", "narrow")
         table = self._tables.get(lock.number)
-        if table is not None:
+        if table is not None and component is Component.MAMBA:
+            if not table.forked or table.state is None:
+                seen = "given back before it was copied"
+                self.report("L1", "narrow.state", f"{lock} holds the state of its hit", seen)
+        elif table is not None:
             whole = table.written // self.page_size * self.page_size
             if self.needed_from(whole) < table.shared * self.page_size:
                 seen = f"given back at {table.written} tokens"
@@ -156,7 +165,7 @@ class Locks(Oracle):
         return ", ".join(holders) or "nobody"
 
     def _nothing(self) -> Counts:
-        return ([0] * len(self.components), [0] * len(self.components))
+        return ([0] * self.width, [0] * self.width)
 
     # -- what receipts are for -------------------------------------------------------------------
 
@@ -166,6 +175,7 @@ class Locks(Oracle):
         for receipt in self._anchored.get(match.anchor, ()):
             if (
                 self._covers_prefix(receipt, self._tiers)
+                and self._covers_state(receipt)
                 and receipt.lock.number not in self._copies
             ):
                 return
@@ -260,7 +270,11 @@ class Locks(Oracle):
             return
         if not self._covers_prefix(receipt, (Tier.DEVICE,)):
             self.report("L1", "cover.request", "the prefix and its window covered", new)
-        elif self.windowed and receipt.anchor.end:
+            return
+        if self.stateful and self._covers_state(receipt) == table.forked and receipt.anchor.end:
+            what = "no state but its own" if table.forked else "the state of its hit"
+            self.report("L1", "cover.state", f"{new} holds {what}", receipt.reach)
+        if self.windowed and receipt.anchor.end:
             needed = self.needed_from(receipt.anchor.end)
             first = next(node for node in new.anchor.ancestors() if node.start <= needed)
             if receipt.reach[Component.SWA] < first.start:
@@ -277,6 +291,13 @@ class Locks(Oracle):
             expected = f"a lock at {table.shared * self.page_size} tokens"
             self.report("L1", "request.anchor", expected, lock)
         return receipt
+
+    def _covers_state(self, receipt: Receipt) -> bool:
+        """The anchor's, and no other."""
+        reach, anchor = receipt.reach, receipt.anchor
+        if not self.stateful or not anchor.end:
+            return True
+        return 0 <= reach[Component.MAMBA] < anchor.end
 
     def _covers_prefix(self, receipt: Receipt, tiers: tuple[Tier, ...]) -> bool:
         end = receipt.anchor.end

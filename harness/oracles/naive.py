@@ -15,6 +15,19 @@ from cache.tree import Node
 Piece = tuple[Node, int]  # a node's component
 
 
+class Needs(NamedTuple):
+    """What a prefix needs beside FULL: a window of so many tokens, 0 for none; a state at its
+    end."""
+
+    window: int
+    page_size: int
+    stateful: bool
+
+    def window_from(self, end: int) -> int:
+        """Where the window of a prefix of `end` tokens begins, in whole pages."""
+        return max(0, end - self.window) // self.page_size * self.page_size
+
+
 class Reach(NamedTuple):
     """How far a path serves: nodes of it, from the top. `device` with what is on the device or on a
     sound way there, `loadable` with the host's help."""
@@ -67,9 +80,10 @@ def path_of(anchor: Node) -> list[Node]:
     return path
 
 
-def reach(path: list[Node], window: int, page_size: int, without: Collection[Piece] = ()) -> Reach:
+def reach(path: list[Node], needs: Needs, without: Collection[Piece] = ()) -> Reach:
     """The deepest node of a path that is valid for all components, on the device and with the
-    host. `window` is 0 without SWA; the device is taken not to have the pieces of `without`."""
+    host. The device is taken not to have the pieces of `without`."""
+    window, stateful = needs.window, needs.stateful
     device = loadable = 0
     device_from = loadable_from = 0  # SWA is there on every page from here on
     on_device = True
@@ -78,6 +92,7 @@ def reach(path: list[Node], window: int, page_size: int, without: Collection[Pie
         if without:
             full_here = full_here and (node, Component.FULL) not in without
             swa_here = swa_here and (node, Component.SWA) not in without
+        state_here = stateful and _on_device(node, 2) and (node, Component.MAMBA) not in without
         if not full_here and not _to_be_had(node, 0):
             break
         swa_there = swa_here or _to_be_had(node, 1)
@@ -86,33 +101,39 @@ def reach(path: list[Node], window: int, page_size: int, without: Collection[Pie
             device_from = node.end
         if not swa_there:
             loadable_from = node.end
-        needed = (node.end - window) // page_size * page_size if node.end > window else 0
-        if on_device and (not window or device_from <= needed):
+        needed = needs.window_from(node.end)
+        if on_device and (not window or device_from <= needed) and (state_here or not stateful):
             device = index + 1
-        if not window or loadable_from <= needed:
+        state_there = not stateful or state_here or _to_be_had(node, 2)
+        if state_there and (not window or loadable_from <= needed):
             loadable = index + 1
     return Reach(device, loadable)
 
 
-def lacking(path: list[Node], window: int, page_size: int) -> list[Piece]:
+def lacking(path: list[Node], needs: Needs) -> list[Piece]:
     """(node, component) that the whole path needs and the device has no slots for."""
     if not path:
         return []
-    needed = max(0, path[-1].end - window) // page_size * page_size
+    needed = needs.window_from(path[-1].end)
     pieces = [(node, 0) for node in path if node.slots[0][0] is None]
-    if window:
+    if needs.window:
         pieces += [(n, 1) for n in path if n.end > needed and n.slots[0][1] is None]
+    if needs.stateful and path[-1].slots[0][2] is None:
+        pieces.append((path[-1], 2))
     return pieces
 
 
-def inbound(path: list[Node], window: int, page_size: int) -> list[Copy]:
+def inbound(path: list[Node], needs: Needs) -> list[Copy]:
     """The copies that must land before the whole path can be read, oldest first."""
     if not path:
         return []
-    needed = max(0, path[-1].end - window) // page_size * page_size
+    needed = needs.window_from(path[-1].end)
     found: dict[int, Copy] = {}
+    state = path[-1].inbound[0][2] if needs.stateful else None
+    if state is not None:
+        found[state.number] = state
     for node in path:
-        full, swa = node.inbound[0][0], node.inbound[0][1] if window else None
+        full, swa = node.inbound[0][0], node.inbound[0][1] if needs.window else None
         if full is not None:
             found[full.number] = full
         if swa is not None and node.end > needed:
@@ -148,14 +169,18 @@ def leaving_pages(copies: Iterable[Copy], components: int) -> list[int]:
             backups.setdefault(part.node, set()).add(copy.number)
     pages = [0] * components
     for node, numbers in backups.items():
-        window = node.leaving == 1
-        if node.leaving is None or node.locks[0][node.leaving] > (1 if window else len(numbers)):
-            continue  # nobody's victim, or held by others than its own backups
-        if not window and any(child.slots[0][0] is not None for child in node.children.values()):
-            continue
-        for component in (1,) if window else range(components):
+        going = [c for c in node.leaving if not _stays(node, c, len(numbers))]
+        for component in range(components) if 0 in going else going:
             pages[component] += len(node.slots[0][component] or ())
     return pages
+
+
+def _stays(node: Node, component: Component, backups: int) -> bool:
+    """Whether others than its own backups hold what was to leave, or FULL has a child below."""
+    if component is not Component.FULL:
+        return node.locks[0][component] > 1
+    kids = any(child.slots[0][0] is not None for child in node.children.values())
+    return kids or node.locks[0][0] > backups
 
 
 def host_room(nodes: Iterable[Node], component: Component, held: set[Node], wanted: int) -> int:

@@ -45,6 +45,7 @@ class Ownership(Oracle):
         if self.windowed:
             windowed = len(table.full) - max(table.shared, table.swa_from)
             self._own(table, held[1], windowed, 1)
+        self._states(table, held)
 
     def audited(self) -> None:
         holdings = self.shadows.holdings
@@ -55,6 +56,7 @@ class Ownership(Oracle):
             if table.number not in self.cache.tables:
                 continue
             self._own(table, held[0], len(table.full) - table.shared, 0)
+            self._states(table, held)
 
     def at_rest(self) -> None:
         self.audited()
@@ -63,6 +65,10 @@ class Ownership(Oracle):
             if kept or hands.fresh:
                 seen = kept[0] if kept else f"{hands.fresh} that nobody claims"
                 self.report("O1", f"leak.{hands.name}", "slots of nodes only", seen)
+
+    def _states(self, table: PageTable, held: list[int]) -> None:
+        own = sum(slot is not None for slot in (table.state, table.kept))
+        self._own(table, held[Component.MAMBA], own, Component.MAMBA)
 
     def _own(self, table: PageTable, held: int, expected: int, component: int) -> None:
         if held != expected:

@@ -21,7 +21,7 @@ class Victim(NamedTuple):
     short: list[int]  # by component, beyond what copies in flight will free
     passed: list[bool]  # by component, whether another one was due before it
     counts: bool  # False for dead weight that went with the victim before
-    backed: bool  # its window is ready on the host
+    backed: list[Component]  # ready on the host beside FULL
 
 
 class Progress(Oracle):
@@ -38,11 +38,12 @@ class Progress(Oracle):
     def begin(self) -> None:
         self._demand: list[int] | None = None
         self._victim: Victim | None = None
-        self._went: list[bool] = [False, False]
+        self._went: list[bool] = [False] * self.width
         self._backed_up: list[Copy] = []  # by the making of room under way
         self._went_by: dict[Node, None] = {}  # its victims and what they hung below
         self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
-        self._pools = [self.cache.pools[Tier.DEVICE, c] for c in self.components]
+        self._pools = {c: self.cache.pools[Tier.DEVICE, c] for c in self.components}
+        self._small = self.components[1:]
 
     def matched(self, match: Match) -> None:
         self._collect()
@@ -51,10 +52,12 @@ class Progress(Oracle):
         self._collect()
         self._backed_up = []
         self._went_by = {}
-        self._demand = list(demand[: len(self.components)])
+        self._demand = list(demand[: self.width])
         self._victim = None
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
+        if self._due and tier is Tier.DEVICE:
+            self._due = [due for due in self._due if due != (node, component)]
         if self._demand is None or tier is Tier.HOST:
             return
         if self._victim is None or self._victim.node is not node:
@@ -62,7 +65,7 @@ class Progress(Oracle):
             self._end_victim()
             self._begin_victim(node, component, before)
         self._went[component] = True
-        if not self.windowed:
+        if not self._small:
             self._in_part(node)
 
     def issued(self, copy: Copy) -> None:
@@ -80,39 +83,41 @@ class Progress(Oracle):
             return
         for copy in self._backed_up:
             node = copy.lock.anchor
-            if node.leaving is None and any(part.node is node for part in copy.parts):
+            if not node.leaving and any(part.node is node for part in copy.parts):
                 self.report("P2", "leaving.forgotten", f"{node} to go after {copy}", "it stays")
-        for node in self._went_by if self.windowed else ():
-            if node.attached and _dead_weight(node):
-                expected = f"{node} gone too: its window is nowhere"
+        for node in self._went_by if self._small else ():
+            if node.attached and self._dead_weight(node):
+                expected = f"{node} gone too: its window or its state is nowhere"
                 self.report("P2", "evicts.dead_weight", expected, "it stays")
         coming = self._coming()
-        for component, soon in enumerate(coming if any(room.short) else ()):
+        for component in self.components if any(room.short) else ():
+            soon = coming[component]
             if room.pending[component] != soon:
-                name = Component(component).name.lower()
+                name = component.name.lower()
                 expected = f"{soon} pages on their way"
                 self.report("P2", f"room.pending.{name}", expected, room.pending[component])
-        for component, pool in enumerate(self._pools):
+        for component, pool in self._pools.items():
             missing = wanted[component] - pool.free_slots
             short = room.short[component]
             if short != missing and (missing > 0 or short):
-                name = Component(component).name.lower()
+                name = component.name.lower()
                 self.report("P2", f"room.short.{name}", f"{max(0, missing)} short", short)
             if missing > room.pending[component]:
-                self._stuck(Component(component), missing)
+                self._stuck(component, missing)
 
     def acknowledged(self, copy: Copy) -> None:
         """Told before the cache lets go of what waited for this copy."""
         self._collect()
         for node in {part.node.number: part.node for part in copy.parts}.values():
-            component = node.leaving
-            if component is None or any(node.inbound[Tier.HOST]):
-                continue
-            if naive.free_to_go(node, Tier.DEVICE, component):
-                self._due.append((node, component))
+            if not any(node.inbound[Tier.HOST]):
+                going = (c for c in node.leaving if naive.free_to_go(node, Tier.DEVICE, c))
+                self._due += ((node, component) for component in going)
 
     def extended(self, table: PageTable, room: Room) -> None:
-        """No lock keeps more than its window while a request is short of window slots."""
+        """No lock keeps more than its window while a request is short of window slots, no request
+        a slot for a boundary's state while another lacks one to begin; and a free one is used."""
+        if self.stateful:
+            self._states(table, room)
         if not self.windowed or not room.short[Component.SWA] or room.pending[Component.SWA]:
             return
         for other in self.cache.tables.values():
@@ -128,20 +133,21 @@ class Progress(Oracle):
         if result.outcome is not LoadOutcome.NO_ROOM or result.room.worth_waiting:
             return
         path = naive.path_of(match.anchor)
-        lacks = naive.lacking(path, self.window, self.page_size)
-        for component, pool in zip(self.components, self._pools, strict=True):
-            wanted = sum(n.tokens // self.page_size for n, c in lacks if c == component)
+        lacks = naive.lacking(path, self.needs)
+        for component, pool in self._pools.items():
+            wanted = sum(self.slots(c, n.tokens) for n, c in lacks if c == component)
             nodes = self.shadows.shades.residents[Tier.DEVICE][component]
             if wanted > pool.free_slots and not self.afford(len(nodes)):
                 return
-            loose = sum(n.tokens // self.page_size for n in nodes if not n.locks[0][component])
+            free = (n for n in nodes if not n.locks[0][component])
+            loose = sum(self.slots(component, n.tokens) for n in free)
             if pool.free_slots + loose < wanted:
                 return
         self.report("P2", "load.room", f"{lacks} loaded back: there is room", "no room")
 
     def audited(self) -> None:
         nodes = list(self.cache.tree.nodes())
-        for component, pool in zip(self.components, self._pools, strict=True):
+        for component, pool in self._pools.items():
             loose = (n for n in nodes if not n.locks[0][component])
             pages = pool.free_slots + sum(len(n.slots[0][component] or ()) for n in loose)
             seen = self.cache.available(component)
@@ -187,29 +193,55 @@ class Progress(Oracle):
             if node.attached and naive.free_to_go(node, Tier.DEVICE, component):
                 self.report("P2", "leaving.stays", f"{node} gone: its backup is over", "it stays")
 
+    def _states(self, table: PageTable, room: Room) -> None:
+        pool, mamba = self._pools[Component.MAMBA], Component.MAMBA
+        if room.short[mamba] and not room.pending[mamba]:
+            for other in self.cache.tables.values():
+                if other.kept is not None:
+                    seen = f"kept by {other.holder}"
+                    self.report("P2", "stuck.state", f"a state for {table.holder}", seen)
+        if room.enough and table.kept is None and pool.free_slots:
+            what = f"a slot for the next boundary's state of {table.holder}"
+            self.report("P2", "stuck.keep", what, f"none, and {pool.free_slots} are free")
+
     # -- victims -----------------------------------------------------------------------------
 
     def _begin_victim(self, node: Node, component: Component, before: Victim | None) -> None:
         swept = (
             before is not None
             and before.parent is node
-            and component is Component.FULL
+            and (component is Component.FULL or self._dead_without(node, component))
             and node.slots[Tier.HOST][Component.FULL] is None
         )
-        pages = [0] * len(self.components)
-        pages[component] = node.tokens // self.page_size
+        pages = [0] * self.width
+        pages[component] = self.slots(component, node.tokens)
         short = self._short(pages)
         parent = node.parent
-        if component is Component.FULL and parent is not None and parent.leaving is not None:
+        if component is Component.FULL and parent is not None and parent.leaving:
             # Until its last child went, the parent was not about to go.
             for c in self.components if not parent.kids[Tier.DEVICE] else ():
                 short[c] += len(parent.slots[Tier.DEVICE][c] or ())
         if not swept and max(short) <= 0:
             self.report("P2", "evicts.met", f"no victim once {self._demand} is met", node)
         passed = [False] * len(short) if swept else self._passed(node, short)
-        backed = self.windowed and node.ready(Tier.HOST, Component.SWA)
+        backed = [c for c in self._small if node.ready(Tier.HOST, c)]
         self._victim = Victim(node, node.parent, short, passed, not swept, backed)
-        self._went = [False, False]
+        self._went = [False] * self.width
+
+    def _dead_without(self, node: Node, component: Component) -> bool:
+        """Whether nobody could be served at the end of a node, whatever it had of `component`."""
+        return any(
+            all(node.slots[tier][c] is None for tier in Tier)
+            for c in self._small
+            if c is not component
+        )
+
+    def _dead_weight(self, node: Node) -> bool:
+        """A leaf on the device alone that nobody holds and nothing can be served through."""
+        if node.children or node.slots[Tier.HOST][0] is not None:
+            return False
+        lost = self._dead_without(node, Component.FULL)
+        return lost and naive.free_to_go(node, Tier.DEVICE, Component.FULL)
 
     def _end_victim(self) -> None:
         """All of a victim has gone: was it its turn, and was that much of it short?"""
@@ -219,15 +251,21 @@ class Progress(Oracle):
         for node in (victim.node, victim.parent):
             if node is not None and node.parent is not None:
                 self._went_by[node] = None
-        went_full, went_swa = self._went
-        if not went_full and victim.short[Component.SWA] <= 0:
-            self.report("P2", "evicts.window", "no window while only FULL is short", victim.node)
-        if went_full and victim.backed and victim.short[Component.FULL] <= 0:
-            expected = "FULL kept: only windows are short and the host has this one"
+        small = [c for c in self._small if self._went[c]]
+        if not self._went[0] and all(victim.short[c] <= 0 for c in small):
+            kind = "evicts.window" if small == [Component.SWA] else "evicts.state"
+            self.report("P2", kind, "nothing small while only others are short", victim.node)
+        wanted = [c for c in self._small if victim.short[c] > 0]
+        if self._went[0] and victim.short[0] <= 0 and set(wanted) <= set(victim.backed):
+            names = " and ".join(c.name for c in wanted)
+            expected = f"FULL kept: only {names} is short and the host has this one"
             self.report("P2", "evicts.full", expected, victim.node)
         for component in self.components:
-            gone = went_full if component is Component.FULL else went_swa
-            if gone and victim.short[component] > 0 and not victim.passed[component]:
+            if (
+                self._went[component]
+                and victim.short[component] > 0
+                and not victim.passed[component]
+            ):
                 return
         self.report("S6", "order", "the first in order goes first", victim.node)
 
@@ -237,7 +275,7 @@ class Progress(Oracle):
         if demand is None or node.slots[Tier.HOST][Component.FULL] is not None:
             return
         pages = node.tokens // self.page_size
-        short = demand[0] - (self._pools[0].free_slots - pages)
+        short = demand[0] - (self.device_full.free_slots - pages)
         if 0 < short < pages:
             self.report("P2", "evicts.excess", f"{short} pages evicted", pages)
 
@@ -245,13 +283,11 @@ class Progress(Oracle):
         """By component, what is short and not on its way, before `given` pages became free."""
         assert self._demand is not None
         coming = self._coming()
-        back = given or [0] * len(self.components)
-        return [
-            wanted - (pool.free_slots - freed) - soon
-            for wanted, pool, freed, soon in zip(
-                self._demand, self._pools, back, coming, strict=True
-            )
-        ]
+        back, short = given or [0] * self.width, [0] * self.width
+        for component, pool in self._pools.items():
+            free = pool.free_slots - back[component] + coming[component]
+            short[component] = self._demand[component] - free
+        return short
 
     def _passed(self, victim: Node, short: list[int]) -> list[bool]:
         """By component that is short, whether a candidate was due before `victim`."""
@@ -284,12 +320,5 @@ class Progress(Oracle):
         """By component, the pages that victims give up when their backups in flight are over."""
         queue = self.cache.transfers.queues[Tier.HOST]
         if self.afford(sum(len(copy.parts) for copy in queue)):
-            return naive.leaving_pages(queue, len(self.components))
+            return naive.leaving_pages(queue, self.width)
         return list(self.cache.residency.leaving_pages())
-
-
-def _dead_weight(node: Node) -> bool:
-    """A leaf on the device alone that nobody holds and nothing can be served through."""
-    if node.children or any(slots[Component.SWA] is not None for slots in node.slots):
-        return False
-    return node.slots[Tier.HOST][0] is None and naive.free_to_go(node, Tier.DEVICE, Component.FULL)

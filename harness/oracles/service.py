@@ -22,9 +22,10 @@ class Service(Oracle):
     loadable node, worked out anew from slots and copies: deeper is unsound (M1), shallower
     incomplete (M2). A load-back brings what its anchor lacks, or has a reason not to (M2), and an
     admission gets what its load-back promised (M3). What attention sees covers every page and the
-    whole window, all landed (M1). A commit puts every whole page into the tree with its window live
-    (M2). A slide leaves a request no page of its own outside the window (P2). Silent about a
-    promise after a copy has failed."""
+    whole window, all landed, and recurrent layers go on from a state of the request's own (M1). A
+    commit puts every whole page into the tree with its window live, and the state that was kept for
+    its end (M2). A slide leaves a request no page of its own outside the window (P2). Silent about
+    a promise after a copy has failed."""
 
     name = "service"
 
@@ -34,6 +35,9 @@ class Service(Oracle):
         self._threshold = self.cache.config.load_back_threshold
         self._shared: dict[PageTable, int] = {}
         self._adopted = 0  # FULL pages that became the tree's since the last commit
+        self._states = self.cache.pools.get((Tier.DEVICE, Component.MAMBA))
+        # By table and slot: the fingerprint of the state that was put there last.
+        self._held: dict[PageTable, dict[int, int]] = {}
 
     def moved(self, pool: SlotPool, slots: list[int], old: Owner, new: Owner) -> None:
         if pool is self.device_full and new is Owner.NODE and old is Owner.REQUEST:
@@ -45,7 +49,7 @@ class Service(Oracle):
         key = match.key
         limit = max(0, key.tokens - 1) // self.page_size
         path, surplus = naive.walk(self.cache.tree.root, key, limit)
-        device, loadable = naive.reach(path, self.window, self.page_size)
+        device, loadable = naive.reach(path, self.needs)
         if not self.cache.config.hierarchical:
             loadable = device
         self._judge("match.device", path, device, match.device)
@@ -61,15 +65,15 @@ class Service(Oracle):
     def loaded_back(self, match: Match, result: LoadBack) -> None:
         path = naive.path_of(match.anchor)
         outcome = result.outcome
-        stale = naive.reach(path, self.window, self.page_size).loadable < len(path)
+        stale = naive.reach(path, self.needs).loadable < len(path)
         if stale != (outcome is LoadOutcome.STALE):
             expected = f"{match.anchor} {'not loadable any more' if stale else 'loadable'}"
             self.report("M1" if stale else "M2", "load.stale", expected, outcome.name)
             return
         if stale:
             return
-        lacks = naive.lacking(path, self.window, self.page_size)
-        flying = bool(naive.inbound(path, self.window, self.page_size))
+        lacks = naive.lacking(path, self.needs)
+        flying = bool(naive.inbound(path, self.needs))
         if outcome in PROMISING:
             self._promises.append((match, result, self._failures))
             if lacks:
@@ -88,8 +92,9 @@ class Service(Oracle):
 
     def settled(self, match: Match, table: PageTable) -> None:
         self._shared[table] = table.shared
+        self._held[table] = {}
         path = naive.path_of(match.anchor)
-        device = naive.reach(path, self.window, self.page_size).device
+        device = naive.reach(path, self.needs).device
         hit = path[:device]
         end = hit[-1].end if hit else 0
         if table.hit_tokens != end:
@@ -103,7 +108,7 @@ class Service(Oracle):
         if table.device_tokens != ready:
             expected = f"{ready} tokens ready on the device"
             self.report("M3", "settle.counted", expected, table.device_tokens)
-        waits = naive.inbound(hit, self.window, self.page_size)
+        waits = naive.inbound(hit, self.needs)
         if table.waits != waits:
             self.report("M1", "settle.waits", f"waits for {waits}", table.waits)
         self._kept(match, end)
@@ -120,6 +125,9 @@ class Service(Oracle):
         for copy in table.waits:
             if copy.state is not CopyState.DONE:
                 self.report("M1", "read.waits", f"{copy} landed before {table.holder} reads", copy)
+        if self.stateful and table.full and not table.forked and len(table.full) > table.shared:
+            seen = "none, or not what it begins with"
+            self.report("M1", "read.state", f"a state of its own for {table.holder}", seen)
         if not self.windowed:
             return
         start = self.needed_from(tokens) // self.page_size
@@ -169,9 +177,26 @@ class Service(Oracle):
             self.report("M1", "commit.table", "the table points at the tree's slots", path)
         if not result.blocked:
             self._window_live(path, before)
+            self._state_live(table, anchor)
+
+    def writing(self, pool: SlotPool, slots: list[int], prints: list[int]) -> None:
+        if pool is self._states:
+            table = self.shadows.holdings.table_of(pool, slots[0])
+            if table in self._held:
+                self._held[table][slots[0]] = prints[0]
+
+    def forked(self, table: PageTable, node: Node) -> None:
+        if table.state is not None:
+            self._held[table][table.state] = self.named(node, Component.MAMBA)[0]
+
+    def gave_way(self, table: PageTable) -> None:
+        """What was kept is gone, for a request that could not begin."""
+        held = self._held.get(table, {})
+        self._held[table] = {s: print_ for s, print_ in held.items() if s == table.state}
 
     def closed(self, table: PageTable) -> None:
         self._shared.pop(table, None)
+        self._held.pop(table, None)
 
     # -- helpers -----------------------------------------------------------------------------
 
@@ -185,14 +210,14 @@ class Service(Oracle):
         self.report(oracle, signature, wanted, seen)
 
     def _pages(self, path: list[Node]) -> list[int]:
-        pages = [0] * len(self.components)
-        for node, component in naive.lacking(path, self.window, self.page_size):
-            pages[component] += node.tokens // self.page_size
-        return pages
+        slots = [0] * self.width
+        for node, component in naive.lacking(path, self.needs):
+            slots[component] += self.slots(component, node.tokens)
+        return slots
 
     def _gained(self, path: list[Node], brought: set[naive.Piece]) -> int:
         """Tokens that become servable when `brought` lands."""
-        device = naive.reach(path, self.window, self.page_size, brought).device
+        device = naive.reach(path, self.needs, brought).device
         return (path[-1].end if path else 0) - (path[device - 1].end if device else 0)
 
     def _brings(self, result: LoadBack, path: list[Node]) -> None:
@@ -207,6 +232,7 @@ class Service(Oracle):
             self.report("M2", "load.below", f"{self._threshold} tokens gained at least", gained)
         for node, component, _, _ in copy.parts:
             outside = component is Component.SWA and node.end <= needed
+            outside |= component is Component.MAMBA and node is not path[-1]
             if outside or node not in path:
                 self.report("M3", "load.outside", f"what {path[-1]} needs", f"{node} {component}")
 
@@ -227,6 +253,18 @@ class Service(Oracle):
                 return True
             node = holder
         return any(any(child.inbound[0]) for child in node.children.values())
+
+    def _state_live(self, table: PageTable, anchor: Node) -> None:
+        """Where the request had kept a state for its end, that is the tree's now; the one that it
+        computes on with stays its own."""
+        if self._states is None:
+            return
+        held, current = self._held.get(table, {}), (table.state, table.kept)
+        self._held[table] = {slot: print_ for slot, print_ in held.items() if slot in current}
+        wanted = self.named(anchor, Component.MAMBA)
+        given = [print_ for slot, print_ in held.items() if slot != table.state]
+        if wanted[0] in given and anchor.slots[Tier.DEVICE][Component.MAMBA] is None:
+            self.report("M2", "commit.state", f"the state of {anchor} in the tree", "none")
 
     def _window_live(self, path: list[Node], before: int) -> None:
         if not self.windowed or path[-1].end <= before * self.page_size:

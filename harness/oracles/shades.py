@@ -4,6 +4,8 @@ A use is an admission that settled on a node's path, or a commit that created or
 recency and priority are derived from that alone, and so is what a policy should have done.
 """
 
+from collections.abc import Sequence
+
 from cache.config import CacheConfig, Component, EvictionOrder, Tier
 from cache.contract import Commit, Match
 from cache.locks import Lock
@@ -23,7 +25,7 @@ class Shade:
 
     __slots__ = ("hits", "priority", "used")
 
-    def __init__(self, hits: int = 0, priority: int = 0, used: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, hits: int = 0, priority: int = 0, used: Sequence[int] = (0, 0, 0)) -> None:
         self.hits = hits
         self.priority = priority
         self.used = list(used)
@@ -41,8 +43,8 @@ class Shades(Observer):
         self._clock = 0
         self.counted: list[Node] = []
         self.residents: tuple[list[dict[Node, None]], list[dict[Node, None]]] = (
-            [{}, {}],
-            [{}, {}],
+            [{}, {}, {}],
+            [{}, {}, {}],
         )
 
     def attach(self, cache: UnifiedCache) -> None:
@@ -87,9 +89,9 @@ class Shades(Observer):
 
     def split(self, upper: Node, lower: Node) -> None:
         old = self.of(lower)
-        self._shades[upper] = Shade(old.hits, old.priority, (old.used[0], old.used[1]))
+        self._shades[upper] = Shade(old.hits, old.priority, old.used)
         for components in self.residents:
-            for nodes in components:
+            for nodes in components[: Component.MAMBA]:  # the state stays with the lower half
                 if lower in nodes:
                     nodes[upper] = None
 
@@ -152,6 +154,8 @@ class Shades(Observer):
             shade.used[Component.FULL] = now
             if node.end > window:
                 shade.used[Component.SWA] = now
+            if node is anchor:
+                shade.used[Component.MAMBA] = now
             if node.end > above:
                 shade.hits += 1
                 self.counted.append(node)

@@ -84,7 +84,7 @@ class MapOracle(Oracle):
         """Every node that changed, by its slots."""
         changed, self._dirty = self._dirty, {}
         for node in changed:
-            full, swa = node.slots[Tier.DEVICE]
+            full, swa = node.slots[Tier.DEVICE][:2]
             if full is None:
                 continue
             entries = self._map.lookup(full)

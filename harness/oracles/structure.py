@@ -46,6 +46,8 @@ class Structure(Oracle):
         state = self._states.get(lower)
         if state is not None:
             self._states[upper] = (list(state[0]), list(state[1]))
+            for states in self._states[upper]:
+                states[Component.MAMBA :] = [ABSENT] * len(states[Component.MAMBA :])
         self._dirty[upper] = self._dirty[lower] = self.pending[self] = None
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
@@ -74,7 +76,7 @@ class Structure(Oracle):
         self._dirty[node] = self.pending[self] = None
 
     def _nothing(self) -> States:
-        return ([ABSENT] * len(self.components), [ABSENT] * len(self.components))
+        return ([ABSENT] * self.width, [ABSENT] * self.width)
 
     # -- after operations --------------------------------------------------------------------
 
@@ -138,8 +140,8 @@ class Structure(Oracle):
                 state[tier][component] = now
             if here is None:
                 continue
-            if len(here) * self.page_size != node.tokens:
-                expected = f"a slot for each page of {node}"
+            if len(here) != self.slots(component, node.tokens):
+                expected = f"a slot for each page of {node}, or its state"
                 self.report("S3", f"pages.{place_name(tier, component)}", expected, len(here))
             if slots[tier][Component.FULL] is None and not (
                 (self._back and tier is Tier.HOST and device is not None)

@@ -33,8 +33,10 @@ def _pool(tier: str, component: str) -> dict[str, Metric]:
 TIMESERIES: dict[str, Metric] = {
     **_pool("device", "full"),
     **_pool("device", "swa"),
+    **_pool("device", "mamba"),
     **_pool("host", "full"),
     **_pool("host", "swa"),
+    **_pool("host", "mamba"),
     "device_used_bytes": Metric("bytes", "last", "all device slots that are not free, in bytes"),
     "host_used_bytes": Metric("bytes", "last", "all host slots that are not free, in bytes"),
     "queue_requests": Metric("requests", "last", "requests that wait for admission"),

@@ -7,7 +7,7 @@ from math import inf, isinf
 from pathlib import Path
 
 from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
-from cache.model import KvDtype, ModelShape
+from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
@@ -69,6 +69,9 @@ def plan_server(serving: Serving) -> ServerPlan:
         device_pages=serving.device_pages,
         components=_components(serving.components),
         swa_full_tokens_ratio=serving.swa_full_tokens_ratio,
+        mamba_full_memory_ratio=serving.mamba_full_memory_ratio,
+        max_mamba_cache_size=serving.max_mamba_cache_size,
+        state_dtype=choice(StateDtype, serving.mamba_ssm_dtype, "--mamba-ssm-dtype"),
     )
     config = replace(
         sizing.config,
@@ -170,7 +173,7 @@ def _components(names: tuple[str, ...]) -> tuple[Component, ...] | None:
     known = {component.name.lower(): component for component in Component}
     for name in names:
         if name not in known:
-            raise ConfigError(f"--components {name!r} is not known: use full or full,swa")
+            raise ConfigError(f"--components {name!r} is not known: use full, swa, mamba")
     return tuple(sorted({known[name] for name in names}))
 
 
@@ -187,6 +190,7 @@ def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
         page_size=serving.page_size,
         io_backend=choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
         mem_layout=choice(MemLayout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+        state_dtype=choice(StateDtype, serving.mamba_ssm_dtype, "--mamba-ssm-dtype"),
     )
 
 

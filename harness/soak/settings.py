@@ -50,6 +50,9 @@ class Serving:
     device_pages: int | None = None
     components: tuple[str, ...] = ()  # (): those of the model
     swa_full_tokens_ratio: float = 0.8
+    mamba_full_memory_ratio: float = 0.9
+    max_mamba_cache_size: int | None = None
+    mamba_ssm_dtype: str = "float32"
     hierarchical: bool = True
     radix_cache: bool = True
     hicache_ratio: float = 1.0

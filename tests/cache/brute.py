@@ -1,5 +1,6 @@
 """What is resident, page by page, derived from the nodes alone: no walk, no rule, no ledger.
 
+A recurrent state is filed under the last page of the prefix that it is the state of.
 A page is named by (namespace, the bytes of its whole prefix). Cost is the size of the tree times
 its depth, which small caches can afford after every step.
 """
@@ -36,7 +37,7 @@ def resident_pages(cache: UnifiedCache) -> Residency:
                 (tier, component): _value(node, tier, component, page)
                 for tier in Tier
                 for component in cache.config.components
-                if node.slots[tier][component] is not None
+                if _has(cache, node, tier, component, page)
             }
         stack += [(child, prefix) for child in node.children.values()]
     return found
@@ -53,7 +54,7 @@ def pages_under(cache: UnifiedCache, node: Node) -> list[Page]:
 
 def longest_servable(cache: UnifiedCache, pages: Residency, key: Key) -> int:
     """Tokens of the longest prefix, at most n-1, that the device can serve or is on a sound way
-    to: FULL on every page, SWA on every page that the last window touches."""
+    to: FULL on every page, SWA on every page that the last window touches, MAMBA at its end."""
     return _longest(cache, pages, key, _on_device)
 
 
@@ -66,10 +67,10 @@ def must_load(cache: UnifiedCache, pages: Residency, key: Key, tokens: int) -> t
     """Per component, the pages that the prefix of `tokens` needs and the device has no slots for.
     Counts whole nodes of a window as the cache does only if the window starts at a node; callers
     compare with `<=`."""
-    counts = []
+    counts = [0] * cache.config.width
     for component in cache.config.components:
         needed = _needed(cache, key, tokens, component)
-        counts.append(sum((Tier.DEVICE, component) not in pages[page] for page in needed))
+        counts[component] = sum((Tier.DEVICE, component) not in pages[page] for page in needed)
     return tuple(counts)
 
 
@@ -92,6 +93,8 @@ def _needed(cache: UnifiedCache, key: Key, tokens: int, component: Component) ->
     if component is Component.SWA:
         oldest = max(0, tokens - cache.config.window)  # the oldest token that the window touches
         first = oldest // size
+    if component is Component.MAMBA:
+        first = max(0, tokens // size - 1)
     return [
         (key.namespace, key.data[: (page + 1) * size * 4]) for page in range(first, tokens // size)
     ]
@@ -118,7 +121,14 @@ def _names(cache: UnifiedCache, node: Node, above: bytes) -> list[Page]:
     ]
 
 
+def _has(cache: UnifiedCache, node: Node, tier: Tier, component: Component, page: int) -> bool:
+    last = node.tokens // cache.config.page_size - 1
+    there = node.slots[tier][component] is not None
+    return there and (component is not Component.MAMBA or page == last)
+
+
 def _value(node: Node, tier: Tier, component: Component, page: int) -> Value:
     slots, copy = node.slots[tier][component], node.inbound[tier][component]
     assert slots is not None
-    return Value(slots[page], copy is None, copy is not None and copy.doomed)
+    slot = slots[0 if component is Component.MAMBA else page]
+    return Value(slot, copy is None, copy is not None and copy.doomed)

@@ -24,6 +24,7 @@ def a_config(
     full: tuple[int, int] = (8, 0),
     swa: tuple[int, int] | None = None,
     window: int = 0,
+    mamba: tuple[int, int] | None = None,
     policy: WritePolicy = WritePolicy.WRITE_THROUGH,
     order: EvictionOrder = EvictionOrder.LRU,
     threshold: int = 0,
@@ -33,6 +34,7 @@ def a_config(
         page_size=page,
         full=PoolPages(*full),
         swa=None if swa is None else PoolPages(*swa),
+        mamba=None if mamba is None else PoolPages(*mamba),
         window=window,
         write_policy=policy,
         device_eviction=order,
@@ -107,8 +109,10 @@ def fail(cache: Cache, tier: Tier) -> Copy:
 
 def demote(cache: UnifiedCache) -> None:
     """Evict from the device whatever may go."""
-    pools = [cache.config.pools(component).device for component in cache.config.components]
-    cache.make_room(Demand(*pools))
+    wanted = [0] * cache.config.width
+    for component in cache.config.components:
+        wanted[component] = cache.config.pools(component).device
+    cache.make_room(Demand(*wanted))
 
 
 def node_at(cache: UnifiedCache, pages: Sequence[int], namespace: str = "") -> Node:

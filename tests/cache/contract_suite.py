@@ -15,6 +15,8 @@ CONFIGS = {
     "window": a_config(full=(8, 0), swa=(5, 0), window=4),
     "odd window": a_config(page=2, full=(8, 0), swa=(5, 0), window=3),
     "tiny pages": a_config(page=1, full=(8, 0), swa=(5, 0), window=2),
+    "states": a_config(full=(8, 0), mamba=(2, 0)),
+    "window and states": a_config(full=(8, 0), swa=(5, 0), window=4, mamba=(3, 0)),
     "page over window": a_config(page=4, full=(8, 0), swa=(4, 0), window=1),
 }
 
@@ -169,12 +171,12 @@ class CacheContract:
         assert room.short[Component.FULL] == 1
         assert not room.enough
 
-    def test_room_has_one_number_for_each_component(self, cache):
-        page, components = cache.config.page_size, len(cache.config.components)
+    def test_room_has_a_number_for_each_component(self, cache):
+        page, width = cache.config.page_size, cache.config.width
         table = admit(cache, self.key(cache, [1]))
         rooms = [cache.extend(table, page), cache.extend(table, page), cache.make_room(Demand(1))]
         for room in rooms:
-            assert len(room.short) == len(room.pending) == components
+            assert len(room.short) == len(room.pending) == width
 
     def test_the_budget_is_what_is_free_or_could_be(self, cache):
         pool = cache.pool(Component.FULL, Tier.DEVICE)

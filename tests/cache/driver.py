@@ -1,8 +1,10 @@
 """A seeded random driver of a World, and the nasty little configurations it is let loose on."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from cache.config import CacheConfig, Component, EvictionOrder, Tier, WritePolicy
+from cache.config import CacheConfig, Component, EvictionOrder, PoolPages, Tier, WritePolicy
 from cache.keys import Key
 from cache.tree import Node
 from tests.cache.builders import a_config, tokens_of
@@ -37,8 +39,7 @@ class Driver:
         if self.below(12) == 0:
             self._cut()
         elif self.below(100) < self._pressure:
-            most = 1 + world.cache.config.full.device
-            world.make_room(self.below(most), self.below(most))
+            world.make_room(*self._demand())
         elif dice < 120 and world.riders:
             rider = world.riders[self.below(len(world.riders))]
             for _ in range(8 if self.below(4) == 0 else 1):
@@ -50,6 +51,12 @@ class Driver:
             self._copy(Tier(self.below(2)))
         elif dice == 199 and self.below(8) == 0:
             world.flush()
+
+    def _demand(self) -> list[int]:
+        config = self.world.cache.config
+        most = 1 + config.full.device
+        wanted = [self.below(most), self.below(most)]
+        return wanted if config.mamba is None else [*wanted, self.below(2 + config.mamba.device)]
 
     def _cut(self) -> None:
         """A passer-by leaves an edge that a load-back is filling, which cuts it."""
@@ -142,6 +149,15 @@ def _is_long_and_loading(node: Node, page: int) -> bool:
 
 def _spelled(node: Node) -> bytes:
     return b"".join(reversed([up.edge for up in node.ancestors()]))
+
+
+def stateful_config(seed: int, policy: WritePolicy) -> CacheConfig:
+    """The same with recurrent layers: as few states as let a request run, or some more."""
+    config = nasty_config(seed, policy)
+    chance = np.random.Generator(np.random.PCG64([seed, 2]))
+    device = 2 + int(chance.integers(6))
+    host = 1 + int(chance.integers(2 * device)) if config.hierarchical else 0
+    return replace(config, mamba=PoolPages(device, host))
 
 
 def nasty_config(seed: int, policy: WritePolicy) -> CacheConfig:

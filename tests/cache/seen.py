@@ -39,7 +39,8 @@ class Seen(Observer):
         doomed = [c for tier in Tier for c in lower.inbound[tier] if c is not None and c.doomed]
         self.note("split under a doomed copy", bool(doomed))
         self.note("split under a lock", any(map(any, lower.locks)))
-        self.note("split of a leaving node", lower.leaving is not None)
+        self.note("split of a leaving node", bool(lower.leaving))
+        self.note("split of a node with a state", lower.slots[Tier.DEVICE][-1:] != [None])
 
     def issued(self, copy: Copy) -> None:
         self.note(copy.kind)
@@ -56,22 +57,28 @@ class Seen(Observer):
             self.note(f"{copy.kind} doomed" if copy.doomed else f"{copy.kind} failed")
         for part in copy.parts:
             node = part.node
-            kept = node.leaving is not None and any(node.locks[Tier.DEVICE])
+            kept = bool(node.leaving) and any(node.locks[Tier.DEVICE])
             self.note("leaving node used again before its backup landed", kept)
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
             revived = node.ready(Tier.DEVICE, Component.FULL)
             self.note("tombstone revived by a load-back", revived)
+        if tier is Tier.DEVICE and component is Component.MAMBA:
+            self.note("state loaded back")
+            self.note("state alone loaded back", node.ready(Tier.DEVICE, Component.FULL))
 
     def stored(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
             self.note("tombstone revived by an insert", node.hits > 0)
+        if tier is Tier.DEVICE and component is Component.MAMBA:
+            self.note("state given to an old node", node.hits > 0)
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
         kept = node.slots[Tier.DEVICE][Component.FULL] is not None
-        if component is Component.SWA:
-            self.note("window given up above its FULL", tier is Tier.DEVICE and kept)
+        if component is not Component.FULL:
+            what = "window" if component is Component.SWA else "state"
+            self.note(f"{what} given up above its FULL", tier is Tier.DEVICE and kept)
             return
         on_host = node.slots[Tier.HOST][Component.FULL] is not None
         if tier is Tier.DEVICE:
@@ -87,7 +94,11 @@ class Seen(Observer):
         self.note("insert adopted", result.adopted > 0)
 
     def narrowed(self, lock: Lock, component: Component) -> None:
-        self.note("lock narrowed")
+        self.note("lock narrowed", component is Component.SWA)
+
+    def forked(self, table: PageTable, node: Node) -> None:
+        self.note("state forked")
+        self.note("state forked as it landed", any(copy.in_flight for copy in table.waits))
 
     def making_room(self, demand: Demand) -> None:
         self._making_room = True

@@ -161,7 +161,7 @@ BREAKS: dict[str, tuple[str, str, Callable, Break]] = {
         "S6",
         "leaving",
         audits.structure_leaving,
-        lambda c: setattr(upper(c), "leaving", FULL),
+        lambda c: setattr(upper(c), "leaving", (FULL,)),
     ),
     "a slot of a node that its pool calls a request's": (
         "O1",

@@ -33,7 +33,7 @@ def test_names_of_policies_are_those_of_the_flags():
     ]
     assert [str(order) for order in EvictionOrder] == ["lru", "lfu", "priority"]
     assert (Tier.DEVICE, Tier.HOST) == (0, 1)
-    assert (Component.FULL, Component.SWA) == (0, 1)
+    assert tuple(Component) == (0, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,22 @@ def test_pools_are_found_by_component():
     assert config.pools(Component.FULL) == (9, 3)
     assert config.pools(Component.SWA) == (8, 4)
     assert config.components == (Component.FULL, Component.SWA)
+
+
+def test_what_is_indexed_by_component_reaches_to_the_last_that_is_there():
+    states = CacheConfig(mamba=POOL)
+    assert states.components == (Component.FULL, Component.MAMBA)
+    assert states.width == 3
+    assert CacheConfig().width == 1
+    assert CacheConfig(swa=POOL, window=64).width == 2
+    both = CacheConfig(swa=POOL, window=64, mamba=PoolPages(2, 1))
+    assert both.components == tuple(Component)
+    assert both.pools(Component.MAMBA) == (2, 1)
+
+
+def test_a_node_has_a_slot_for_each_page_and_one_state():
+    config = CacheConfig(page_size=4, mamba=POOL)
+    assert [config.slots(c, 12) for c in Component] == [3, 3, 1]
 
 
 def test_asking_for_an_absent_component_is_a_programmer_error():
@@ -72,8 +88,11 @@ def test_no_host_slots_mean_no_hierarchy():
         ({"full": PoolPages(8, -1)}, "--hicache-ratio"),
         ({"swa": PoolPages(8, 0), "window": 64}, "--disable-hierarchical-cache"),
         ({"full": PoolPages(8, 0), "swa": POOL, "window": 64}, "--disable-hierarchical-cache"),
-        ({"page_bytes": (1,)}, "page bytes"),
+        ({"page_bytes": (1,), "swa": POOL, "window": 64}, "page bytes"),
         ({"page_bytes": (1, -1)}, "page bytes"),
+        ({"page_bytes": (1, 1), "mamba": POOL}, "page bytes"),
+        ({"mamba": PoolPages(1, 1)}, "--max-mamba-cache-size"),
+        ({"mamba": PoolPages(8, 0)}, "--disable-hierarchical-cache"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line_that_helps(settings, words):

@@ -229,7 +229,7 @@ def test_a_node_that_waits_for_its_backup_is_not_kept_by_the_landing_of_another_
     cache.acknowledge(copy)
     node = node_at(cache, [1])
     room = cache.make_room(Demand(0, 6))
-    assert node.leaving is SWA
+    assert node.leaving == (SWA,)
     assert room.pending == (0, 1)
     land(cache)
     assert cache.pool(SWA, Tier.DEVICE).free_slots == 6, "what was pending never came"

@@ -47,7 +47,7 @@ def test_what_lands_is_what_was_counted_and_can_be_read():
     assert table.waits == [result.copy]
     land(cache)
     prints = a_key([1, 2, 3]).prints()[:3]
-    assert cache.read(table, 6) == (prints, prints[2:], 2)
+    assert cache.read(table, 6)[:3] == (prints, prints[2:], 2)
 
 
 def test_only_what_the_device_lacks_is_brought():
@@ -254,7 +254,7 @@ def test_a_failed_window_dooms_no_copy_below_it():
     assert not below.waits[0].doomed
     land(cache)
     prints = a_key([1, 2]).prints()
-    assert cache.read(below, 4) == (prints[:2], prints[1:2], 1)
+    assert cache.read(below, 4)[:3] == (prints[:2], prints[1:2], 1)
 
 
 def test_nothing_is_brought_to_a_node_that_a_doomed_copy_still_fills():

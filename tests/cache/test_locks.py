@@ -27,7 +27,7 @@ class LocksMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tree = RadixTree(PAGE, 2)
+        self.tree = RadixTree(PAGE, len(Component))
         self.turned: Counter[tuple[int, Tier, Component]] = Counter()
         self.locks = LockTable(Observer(), self._turn)
         self.tree.on_split = self._split
@@ -50,8 +50,8 @@ class LocksMachine(RuleBasedStateMachine):
         if above.end < len(text) * PAGE:
             self.tree.add(above, key, len(text) * PAGE)
 
-    @rule(text=TEXT, reach=st.tuples(*[st.sampled_from([NOT_HELD, 0, 2, 4, 8])] * 2))
-    def acquire(self, text: list[int], reach: tuple[int, int]) -> None:
+    @rule(text=TEXT, reach=st.tuples(*[st.sampled_from([NOT_HELD, 0, 2, 4, 8])] * 3))
+    def acquire(self, text: list[int], reach: tuple[int, ...]) -> None:
         """On what there is of a text; a position inside a node counts the whole node."""
         path = self.tree.walk(a_key(text, PAGE), len(text) * PAGE)
         if not path:

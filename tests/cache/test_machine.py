@@ -24,6 +24,10 @@ CONFIGS = [
     a_config(page=4, full=(5, 2), swa=(3, 1), window=1, policy=THROUGH, threshold=4),
     a_config(page=1, full=(6, 6), swa=(9, 6), window=9, policy=BACK, order=EvictionOrder.PRIORITY),
     a_config(page=2, full=(5, 0), swa=(3, 0), window=3),
+    a_config(page=2, full=(6, 6), mamba=(3, 3), policy=THROUGH),
+    a_config(page=1, full=(5, 4), mamba=(2, 2), policy=BACK),
+    a_config(page=2, full=(6, 6), swa=(4, 6), window=2, mamba=(3, 2), policy=SELECTIVE),
+    a_config(page=1, full=(5, 5), swa=(3, 3), window=3, mamba=(4, 3), policy=BACK),
 ]
 TEXT = st.lists(st.integers(0, 1), min_size=1, max_size=4)
 TIERS = st.sampled_from(Tier)
@@ -102,9 +106,9 @@ class CacheMachine(RuleBasedStateMachine):
     def land_everything(self) -> None:
         self._land()
 
-    @rule(full=st.sampled_from([0, 1, 2, 9]), swa=st.sampled_from([0, 1, 2, 9]))
-    def make_room(self, full: int, swa: int) -> None:
-        self.world.make_room(full, swa)
+    @rule(wanted=st.tuples(*[st.sampled_from([0, 1, 2, 9])] * 3))
+    def make_room(self, wanted: tuple[int, ...]) -> None:
+        self.world.make_room(*wanted)
 
     @precondition(lambda self: self.world.cache.tree.root.children and not self.world.riders)
     @rule()

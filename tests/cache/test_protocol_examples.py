@@ -7,8 +7,10 @@ import pytest
 from cache.audit import audit
 from cache.config import Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Demand, Room
+from cache.keys import state_print
 from cache.storage.memory import MemoryStorage
 from cache.storage_moves import Prefetch
+from cache.table import PageTable
 from cache.transfers import Copy
 from cache.tree import Node
 from cache.unified import UnifiedCache
@@ -16,7 +18,7 @@ from tests.cache.builders import a_cache, a_key, admit, compute, demote, fail, l
 from tests.cache.storage_builders import IDENTITY, ROOMY, reply, with_storage
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "protocols"
-FULL, SWA = Component.FULL, Component.SWA
+FULL, SWA, MAMBA = Component
 Rows = list[tuple[str, ...]]
 
 
@@ -172,7 +174,7 @@ def test_load_back_is_anchored_where_every_component_is_valid():
     cache.acknowledge(copy)
     see(copy.state.value)
     reading = cache.read(table, 4)
-    assert reading == (a_key([1, 2]).prints()[:2], a_key([1, 2]).prints()[1:2], 1)
+    assert reading[:3] == (a_key([1, 2]).prints()[:2], a_key([1, 2]).prints()[1:2], 1)
     see(f"{len(reading.full)} FULL, {len(reading.swa)} SWA")
     assert rows == rows_of("load-back.md")
 
@@ -263,7 +265,67 @@ def test_storage_keeps_its_slots_and_its_anchor_until_it_has_replied():
     assert rows == rows_of("storage.md")
 
 
-@pytest.mark.parametrize("page", ["locks", "copies", "load-back", "eviction", "storage"])
+def test_a_state_is_copied_for_a_request_and_kept_at_a_page_boundary():
+    cache = a_cache(full=(8, 8), mamba=(3, 3))
+    serve(cache, a_key([1, 2]))
+    land(cache)
+    key = a_key([1, 2, 3], tail=2)
+    upper, rows = node_at(cache, [1, 2]), Rows()
+    tables: list[PageTable] = []
+    pool = cache.pool(MAMBA, Tier.DEVICE)
+
+    def content(slot: int | None) -> str:
+        """Whose state a slot holds, found by its fingerprint."""
+        if slot is None:
+            return "-"
+        (seen,) = pool.store.read([slot])
+        known = {state_print(key.prints(), tokens, 2): f"{tokens} tokens" for tokens in range(1, 8)}
+        return {0: "empty", **known}[seen]
+
+    def see() -> None:
+        below = [where(child, MAMBA) for child in upper.children.values()] or ["-"]
+        own = [(t.state, t.kept) for t in tables if not t.closed] or [(None, None)]
+        count = str(upper.locks[Tier.DEVICE][MAMBA])
+        cells = [content(slot) for slot in own[0]]
+        rows.append((where(upper, MAMBA), count, *below, *cells, str(pool.free_slots)))
+        assert audit(cache) == []
+
+    see()
+    cache.make_room(Demand(0, 0, 3))
+    see()
+    match = cache.match(key)
+    assert (match.device_tokens, match.loadable_tokens) == (0, 4)
+    admission = cache.lock(match, "admission")
+    assert admission is not None
+    see()
+    assert cache.load_back(match, admission).pages == (0, 0, 1)
+    see()
+    tables.append(cache.settle(match, admission, "request"))
+    cache.unlock(admission)
+    see()
+    (table,) = tables
+    assert cache.extend(table, 7).enough
+    see()
+    land(cache)
+    see()
+    cache.make_room(Demand(0, 0, 1))
+    see()
+    cache.write(table, key.prints(), 7)
+    see()
+    assert cache.read(table, 7).state
+    cache.commit(table, key)
+    see()
+    land(cache)
+    cache.abort(table)
+    see()
+    assert rows == rows_of("recurrent-state.md")
+    assert cache.match(a_key([1, 2, 3])).device_tokens == 6
+
+
+PAGES_TOLD = ["locks", "copies", "load-back", "eviction", "storage", "recurrent-state"]
+
+
+@pytest.mark.parametrize("page", PAGES_TOLD)
 def test_every_protocol_page_tells_its_idea_its_operations_its_example_and_its_races(page):
     text = (PAGES / f"{page}.md").read_text()
     titles = [line for line in text.splitlines() if line.startswith("#")]

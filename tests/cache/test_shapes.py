@@ -3,7 +3,7 @@
 import pytest
 
 from cache.config import Component, ConfigError
-from cache.shapes import DEFAULT_MODEL, PRESETS, KvDtype, load_shape
+from cache.shapes import DEFAULT_MODEL, PRESETS, KvDtype, StateDtype, load_shape
 
 BILLION = 1e9
 
@@ -15,6 +15,8 @@ BILLION = 1e9
         ("gpt-oss-120b", 116.8, 5.1),
         ("Llama-3.1-8B", 8.03, 7.50),  # the embedding's 0.53 B are looked up, not multiplied
         ("Qwen3-8B", 8.19, 7.57),
+        ("Qwen3-Next-80B-A3B", 79.7, 3.57),
+        ("Nemotron-H-8B", 8.101, 7.563),
     ],
 )
 def test_presets_have_the_published_parameter_counts(name, total, active):
@@ -33,6 +35,22 @@ def test_a_page_of_the_seed_report_has_the_bytes_worked_out_by_hand():
     swa = shape.token_bytes(Component.SWA, tp=2, dtype=KvDtype.FP8_E4M3)
     assert full == 10 * (4 // 2) * (512 + 512)
     assert swa == 50 * (16 // 2) * (256 + 256)
+
+
+def test_a_state_has_the_bytes_worked_out_by_hand():
+    qwen = PRESETS["Qwen3-Next-80B-A3B"].state_bytes(tp=2, dtype=StateDtype.FLOAT32)
+    assert qwen == 36 * (16 * 128 * 128 * 4 + (8192 // 2) * 3 * 2)
+    nemotron = PRESETS["Nemotron-H-8B"].state_bytes(tp=1, dtype=StateDtype.BFLOAT16)
+    assert nemotron == 24 * (128 * 128 * 64 * 2 + 10240 * 3 * 2)
+
+
+def test_a_state_takes_as_much_as_thousands_of_tokens_and_does_not_grow():
+    shape = PRESETS["Qwen3-Next-80B-A3B"]
+    assert shape.components == (Component.FULL, Component.MAMBA)
+    token = shape.token_bytes(Component.FULL, tp=1, dtype=KvDtype.BF16)
+    assert shape.state_bytes(tp=1, dtype=StateDtype.FLOAT32) > 3000 * token
+    assert shape.token_bytes(Component.MAMBA, tp=1, dtype=KvDtype.BF16) == 0
+    assert PRESETS["Qwen3-8B"].state_bytes(tp=1, dtype=StateDtype.FLOAT32) == 0
 
 
 def test_sixteen_bits_take_twice_the_bytes_of_eight():

@@ -6,7 +6,7 @@ priorities, copies that are slow and copies that fail. A failure names its seed.
 """
 
 from cache.config import WritePolicy
-from tests.cache.driver import Driver, nasty_config
+from tests.cache.driver import Driver, nasty_config, stateful_config
 from tests.cache.seen import Seen
 
 WORLDS, STEPS = 27, 400
@@ -57,4 +57,34 @@ def test_everything_holds_after_every_step_of_random_worlds():
                 error.add_note(f"seed {seed}, {nasty_config(seed, policy)}")
                 raise
     missed = [mark for mark in CORNERS if not seen.counts[mark]]
+    assert missed == [], dict(seen.counts)
+
+
+STATEFUL_CORNERS = (
+    "state forked",
+    "state forked as it landed",
+    "state donated",
+    "no slot to keep a state in",
+    "state given up above its FULL",
+    "state loaded back",
+    "state alone loaded back",
+    "state given to an old node",
+    "load-back NO_ROOM",
+    "backup failed",
+    "backup doomed",
+    "room waited for",
+    "request let down by a failed copy",
+)
+
+
+def test_everything_holds_with_recurrent_states_of_which_there_are_few():
+    seen = Seen()
+    for policy in WritePolicy:
+        for seed in range(WORLDS):
+            try:
+                Driver(stateful_config(seed, policy), seed, seen).drive(STEPS)
+            except Exception as error:
+                error.add_note(f"seed {seed}, {stateful_config(seed, policy)}")
+                raise
+    missed = [mark for mark in STATEFUL_CORNERS if not seen.counts[mark]]
     assert missed == [], dict(seen.counts)

@@ -118,8 +118,9 @@ class World:
         result = self.cache.load_back(rider.match, rider.admission)
         assert (result.copy is not None) == (result.outcome is LoadOutcome.ISSUED)
         if result.copy is not None:
-            components = self.cache.config.components
-            assert result.pages == tuple(result.copy.pages(c) for c in components)
+            assert sum(result.pages) == sum(len(part.target) for part in result.copy.parts)
+            for component in self.cache.config.components:
+                assert result.pages[component] == result.copy.pages(component)
         rider.stage = Stage.SETTLE
 
     def _settle(self, rider: Rider) -> None:
@@ -140,13 +141,12 @@ class World:
 
     def extend(self, rider: Rider, tokens: int) -> None:
         table = _table(rider)
-        free = [pool.free_slots for pool in self._device_pools()]
-        before = len(table.full)
+        before = len(table.full), table.state
         room = self.cache.extend(table, min(rider.whole.tokens, tokens))
         if not room.enough:
-            assert len(table.full) == before
+            assert (len(table.full), table.state) == before
             self._nothing_more_to_evict(room.short, room.pending)
-        del free
+        self.seen.note("no slot to keep a state in", self._stateful and table.kept is None)
 
     def write(self, rider: Rider, tokens: int) -> None:
         table = _table(rider)
@@ -164,13 +164,18 @@ class World:
         prints = rider.whole.prints()[:pages]
         assert reading.full == prints
         assert reading.swa == prints[reading.swa_start :]
+        if table.state is not None:
+            whole = [0, *prints][-1] if table.written % self.cache.config.page_size == 0 else None
+            assert reading.state == whole or (whole is None and reading.state)
         if Component.SWA in self.cache.config.components:
             oldest = max(0, table.written - self.cache.config.window)
             assert reading.swa_start <= oldest // self.cache.config.page_size
 
     def commit(self, rider: Rider) -> None:
         if not rider.waiting:
-            self._inserted(rider, self.cache.commit(_table(rider), rider.whole))
+            table = _table(rider)
+            stated = table.kept_at == self._whole(table)
+            self._inserted(rider, self.cache.commit(table, rider.whole), stated=stated)
 
     def slide(self, rider: Rider) -> None:
         if not rider.waiting:
@@ -178,7 +183,10 @@ class World:
 
     def finish(self, rider: Rider) -> None:
         if not rider.waiting:
-            self._inserted(rider, self.cache.finish(_table(rider), rider.whole))
+            table = _table(rider)
+            stated = table.kept_at == self._whole(table)
+            stated |= table.state is not None and table.written == self._whole(table)
+            self._inserted(rider, self.cache.finish(table, rider.whole), stated=stated)
             self._over(rider)
 
     def abort(self, rider: Rider) -> None:
@@ -191,7 +199,11 @@ class World:
             self.cache.unlock(rider.admission)
         self._over(rider)
 
-    def _inserted(self, rider: Rider, commit: Commit) -> None:
+    def _whole(self, table: PageTable) -> int:
+        return table.written // self.cache.config.page_size * self.cache.config.page_size
+
+    def _inserted(self, rider: Rider, commit: Commit, *, stated: bool) -> None:
+        """`stated` tells whether the request had a state for the end of what it inserts."""
         size = self.cache.config.page_size
         self.committed.update(
             (rider.whole.namespace, rider.whole.data[: page * size * 4])
@@ -203,7 +215,9 @@ class World:
             assert commit.pages * size == whole
             asked = _cut(rider.whole, whole)
             best = longest_servable(self.cache, resident_pages(self.cache), asked)
-            assert best == whole, f"{rider.name} committed what nobody can be served"
+            if stated or not self._stateful:
+                assert best == whole, f"{rider.name} committed what nobody can be served"
+            self.seen.note("state donated", stated and self._stateful)
 
     def _over(self, rider: Rider) -> None:
         rider.stage, rider.table, rider.admission = Stage.OVER, None, None
@@ -234,15 +248,17 @@ class World:
             self.seen.note("request let down by a failed copy")
             self.abort(rider)
 
-    def make_room(self, full: int, swa: int) -> None:
-        free = [pool.free_slots for pool in self._device_pools()]
+    def make_room(self, *wanted: int) -> None:
+        """Per component; what is left out is not wanted."""
+        demand = Demand(*wanted)
+        free = {c: self._free(c) for c in self.cache.config.components}
         dropped = self.seen.counts["demoted"], self.seen.counts["dropped from the device"]
-        room = self.cache.make_room(Demand(full, swa))
-        if all(a >= b for a, b in zip(free, (full, swa), strict=False)):
+        room = self.cache.make_room(demand)
+        if all(slots >= demand[component] for component, slots in free.items()):
             now = self.seen.counts["demoted"], self.seen.counts["dropped from the device"]
             assert now == dropped, "what was free already cost somebody's pages"
-        for pool, wanted, short in zip(self._device_pools(), (full, swa), room.short, strict=False):
-            assert short == max(0, wanted - pool.free_slots)
+        for component in free:
+            assert room.short[component] == max(0, demand[component] - self._free(component))
         self._nothing_more_to_evict(room.short, room.pending)
 
     def flush(self) -> None:
@@ -255,13 +271,16 @@ class World:
 
     def _nothing_more_to_evict(self, short: tuple[int, ...], pending: tuple[int, ...]) -> None:
         """What is short and not on its way out is short because everything left is held."""
-        for component, (lacking, coming) in enumerate(zip(short, pending, strict=True)):
-            if lacking > coming:
-                pool = self.cache.pool(Component(component), Tier.DEVICE)
-                assert self.cache.available(Component(component)) == pool.free_slots
+        for component in self.cache.config.components:
+            if short[component] > pending[component]:
+                assert self.cache.available(component) == self._free(component)
 
-    def _device_pools(self):  # type: ignore[no-untyped-def]
-        return [self.cache.pool(c, Tier.DEVICE) for c in self.cache.config.components]
+    @property
+    def _stateful(self) -> bool:
+        return Component.MAMBA in self.cache.config.components
+
+    def _free(self, component: Component) -> int:
+        return self.cache.pool(component, Tier.DEVICE).free_slots
 
     # -- what must hold ----------------------------------------------------------------------
 
@@ -301,7 +320,7 @@ class World:
     def _leaving_has_a_copy(self) -> None:
         """A node that is said to leave waits for a backup that is still under way."""
         residency = self.cache.residency
-        leaving = {n.number for n in self.cache.tree.nodes() if n.leaving is not None}
+        leaving = {n.number for n in self.cache.tree.nodes() if n.leaving}
         assert set(residency.leaving) == leaving
         for node in residency.leaving.values():
             coming = [copy for copy in node.inbound[Tier.HOST] if copy is not None]

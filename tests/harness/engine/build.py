@@ -1,7 +1,7 @@
 """Tiny worlds for the engine's tests: one call builds, runs and judges one."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from cache.audit import audit
 from cache.config import CacheConfig, EvictionOrder, PoolPages, Tier, WritePolicy
 from cache.contract import Cache, Reading
+from cache.keys import state_print
 from cache.observer import Observer
 from cache.table import PageTable
 from cache.unified import UnifiedCache
@@ -53,6 +54,7 @@ class Content(Observer):
 
     def __init__(self, config: CacheConfig) -> None:
         self._size, self._window = config.page_size, config.window
+        self._stateful = config.mamba is not None
         self.jobs: dict[str, Job] = {}
         self.pages = 0
 
@@ -63,6 +65,9 @@ class Content(Observer):
             start = max(0, tokens - self._window) // self._size
             assert reading.swa_start == start
             assert reading.swa == expected[start:], f"{table.holder} reads foreign SWA pages"
+        if self._stateful:
+            state = state_print(self.jobs[table.holder].key.prints(), tokens, self._size)
+            assert reading.state == state, f"{table.holder} goes on from a foreign state"
         self.pages += len(reading.full)
 
 
@@ -128,14 +133,17 @@ def config(
     window: int = 0,
     swa_device: int = 0,
     swa_host: int | None = None,
+    states: int = 0,
     **more: Any,
 ) -> CacheConfig:
-    """Pools in pages, `window` in tokens; SWA pools as large as FULL's unless told."""
+    """Pools in pages, `window` in tokens; SWA pools as large as FULL's unless told; as many
+    `states` on the host as on the device, if there is one."""
     swa = None
     if window:
         swa = PoolPages(swa_device or device, host if swa_host is None else swa_host)
     full = PoolPages(device, host)
-    return CacheConfig(page_size=page, full=full, swa=swa, window=window, **more)
+    mamba = PoolPages(states, states if host else 0) if states else None
+    return CacheConfig(page_size=page, full=full, swa=swa, window=window, mamba=mamba, **more)
 
 
 def request(name: str, prompt: int, output: int, *, stream: int = 1, **more: Any) -> Request:
@@ -269,6 +277,15 @@ def _judge_jobs(ran: Ran) -> None:
     first = sum(job.generated > 0 for job in ran.jobs)
     assert sum(count for _, count in ran.gaps) == generated - first
     assert all(seconds > 0 for seconds, count in ran.gaps if count) or ran.world.clients._scattered
+
+
+def stateful(seed: int) -> tuple[CacheConfig, Chat, Limits, Load]:
+    """The same with recurrent states, few or many."""
+    settings, *rest = nasty(seed)
+    rng = np.random.Generator(np.random.PCG64(derive(seed, "states")))
+    device = int(rng.integers(2, 9))
+    host = int(rng.integers(1, 2 * device)) if settings.hierarchical else 0
+    return replace(settings, mamba=PoolPages(device, host)), *rest
 
 
 def nasty(seed: int) -> tuple[CacheConfig, Chat, Limits, Load]:

@@ -3,7 +3,7 @@
 import pytest
 
 from cache.config import Component, ConfigError
-from cache.shapes import PRESETS, KvDtype
+from cache.shapes import PRESETS, KvDtype, StateDtype
 from harness.engine.hardware import HARDWARE
 from harness.engine.sizing import size_pools
 
@@ -25,7 +25,7 @@ def test_the_seed_report_gets_the_pools_worked_out_by_hand():
     full_page, swa_page = 64 * 20480, 64 * 204800
     weights = PRESETS["gemma-4-31B-it"].weight_bytes // 2
     pages = int((141e9 * 0.85 - weights) // (full_page + 0.8 * swa_page))
-    assert sizing.config.page_bytes == (full_page, swa_page)
+    assert sizing.config.page_bytes == (full_page, swa_page, 0)
     assert sizing.config.full == (pages, pages)
     assert sizing.config.swa == (int(0.8 * pages), int(0.8 * pages))
     assert sizing.config.window == 1024
@@ -37,7 +37,7 @@ def test_the_seed_report_gets_the_pools_worked_out_by_hand():
 def test_weights_pools_and_reserve_fill_the_memory_and_no_more():
     sizing = _size()
     left = sizing.memory_bytes - sizing.weight_bytes - sizing.reserve_bytes - sizing.kv_bytes
-    full_page, swa_page = sizing.config.page_bytes
+    full_page, swa_page, _ = sizing.config.page_bytes
     assert 0 <= left < full_page + 2 * swa_page  # less than a page of each, and SWA rounded down
 
 
@@ -79,13 +79,13 @@ def test_full_alone_takes_the_sliding_layers_in():
     config = _size(components=(Component.FULL,)).config
     assert config.components == (Component.FULL,)
     assert config.window == 0
-    assert config.page_bytes == (64 * (20480 + 204800), 0)
+    assert config.page_bytes == (64 * (20480 + 204800), 0, 0)
 
 
 def test_a_model_without_sliding_layers_has_one_pool():
     config = _size("Qwen3-8B", tp=1, kv_dtype=KvDtype.BF16).config
     assert config.swa is None
-    assert config.page_bytes == (64 * 36 * 8 * 256 * 2, 0)
+    assert config.page_bytes == (64 * 36 * 8 * 256 * 2, 0, 0)
 
 
 def test_more_ranks_leave_room_for_more_pages():
@@ -98,9 +98,48 @@ def test_tiny_pools_have_a_host_slot_each():
     assert (config.full.host, config.swa.host) == (1, 1)
 
 
+def test_states_and_kv_share_what_the_weights_leave_as_in_sglang():
+    """rest * ratio / (1 + ratio) for states, worked out by hand for 0.9, the default."""
+    sizing = _size("Qwen3-Next-80B-A3B", hicache_ratio=2.0)
+    shape, config = PRESETS["Qwen3-Next-80B-A3B"], sizing.config
+    state = 36 * (16 * 128 * 128 * 4 + 4096 * 3 * 2)
+    left = 141e9 * 0.85 - shape.weight_bytes / 2
+    assert config.components == (Component.FULL, Component.MAMBA)
+    assert config.page_bytes == (64 * 12 * 512, 0, state)
+    assert config.mamba.device == int(left * 0.9 / 1.9 / state)
+    assert config.mamba.host == 2 * config.mamba.device
+    assert config.full.device == int((left - config.mamba.device * state) // (64 * 12 * 512))
+    assert sizing.kv_bytes <= left
+
+
+def test_a_number_of_states_leaves_the_rest_to_kv():
+    few, more = (_size("Nemotron-H-8B", context_length=8192, max_mamba_cache_size=n).config
+                 for n in (64, 256))  # fmt: skip
+    assert (few.mamba.device, more.mamba.device) == (64, 256)
+    assert few.full.device > more.full.device
+
+
+def test_given_pages_have_states_by_the_same_ratio():
+    sizing = _size("Nemotron-H-8B", context_length=8192, device_pages=1000, tp=1)
+    kv, state = 1000 * sizing.config.page_bytes[0], sizing.config.page_bytes[2]
+    assert sizing.config.mamba.device == max(2, int(kv * 0.9 / state))
+    assert sizing.config.full.device == 1000
+
+
+def test_states_of_sixteen_bits_are_nearly_twice_as_many():
+    wide, narrow = (
+        _size("Qwen3-Next-80B-A3B", state_dtype=dtype).config.mamba.device for dtype in StateDtype
+    )
+    assert 1.9 * wide < narrow < 2 * wide
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"mamba_full_memory_ratio": 0}, "--mamba-full-memory-ratio"),
+        ({"components": tuple(Component)}, "no recurrent layers: use --components full"),
+        ({"model": "Qwen3-Next-80B-A3B", "components": (Component.FULL,)}, "full,mamba"),
+        ({"model": "Qwen3-Next-80B-A3B", "max_mamba_cache_size": 1}, "--max-mamba-cache-size"),
         ({"hicache_ratio": 0}, "--hicache-ratio must lie between 0.25 and 8"),
         ({"hicache_ratio": 8.5}, "--hicache-ratio"),
         ({"hicache_ratio": float("nan")}, "--hicache-ratio"),

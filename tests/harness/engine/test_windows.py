@@ -31,6 +31,17 @@ def test_windows_of_running_jobs_fit_the_pool(slots, running, admitted):
     assert windows.admits(a_job(9, prompt=40)) == admitted
 
 
+@pytest.mark.parametrize(
+    ("states", "running", "admitted"), [(2, 0, True), (2, 1, False), (5, 1, True), (5, 2, False)]
+)
+def test_running_jobs_have_two_states_each(states, running, admitted):
+    roster = Roster(4)
+    for number in range(running):
+        roster.to_prefill(opened(a_job(number, prompt=40)))
+    windows = Windows(config(page=4, device=32, states=states), roster)
+    assert windows.admits(a_job(9, prompt=40)) == admitted
+
+
 def test_short_jobs_count_as_short():
     roster = Roster(4)
     windows = Windows(config(page=4, device=32, window=8, swa_device=5), roster)

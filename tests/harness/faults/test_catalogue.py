@@ -20,9 +20,13 @@ SCHEDULES = 6_000
 SEED = 3
 FAMILY_SIZES = {"S": 6, "O": 3, "L": 3, "C": 2, "D": 2, "M": 3, "P": 3, "E": 1}
 ORACLES = {f"{name}{n + 1}" for name, size in FAMILY_SIZES.items() for n in range(size)} | {"crash"}
-# Known races of released engines that concern FULL and SWA on device and host.
+# Known races of released engines that concern FULL, SWA and MAMBA on device and host.
 UPSTREAM = [
     "receiptless-release",
+    "receiptless-state-release",
+    "state-release-walks-to-the-root",
+    "assert-instead-of-degrade",
+    "only-state-dropped",
     "load-back-from-the-wrong-node",
     "shared-validator",
     "unbounded-release",
@@ -88,16 +92,23 @@ def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
 
 def built(**knobs: Any) -> UnifiedCache:
     """A cache with everything that a fault may tamper with."""
-    rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "storage": [{}]}
-    scenario = complete({**rich, **knobs})
+    rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "states": 4}
+    there = {"storage": [] if knobs.get("recurrent") else [{}]}  # one excludes the other
+    scenario = complete({**rich, **there, **knobs})
     backend = storage_of(scenario)
     return UnifiedCache(config_of(scenario), backend=backend, identity=IDENTITY)
 
 
 def parts_of(cache: UnifiedCache) -> list[object]:
-    assert cache.storage is not None
-    parts: list[object] = [cache, *vars(cache).values(), *cache.pools.values(), *cache.rules]
-    return [*parts, *vars(cache.storage).values(), *vars(cache.storage.backend).values()]
+    parts: list[object] = [
+        cache,
+        *vars(cache).values(),
+        *cache.pools.values(),
+        *cache.rules.values(),
+    ]
+    if cache.storage is not None:
+        parts += [*vars(cache.storage).values(), *vars(cache.storage.backend).values()]
+    return parts
 
 
 def tampered(cache: UnifiedCache) -> list[str]:
@@ -151,9 +162,10 @@ def test_it_is_told(fault: Fault) -> None:
 @every_fault
 def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
     """Nothing is changed that two caches share."""
-    other = built()
+    world = {"recurrent": fault.family == "states"}
+    other = built(**world)
     code = code_of_classes(other)
-    cache = built(policy="write_back")
+    cache = built(policy="write_back", **world)
     fault.apply(cache)
     assert tampered(other) == []
     assert code_of_classes(other) == code

@@ -25,8 +25,8 @@ def natural(world: dict[str, object], kind: str = "aborts") -> set[str]:
 
 
 def test_every_transition_has_a_name_of_its_own() -> None:
-    assert len({str(move) for move in EVERY}) == len(EVERY) == 120
-    assert len(POSSIBLE) == 37
+    assert len({str(move) for move in EVERY}) == len(EVERY) == 180
+    assert len(POSSIBLE) == 56
 
 
 def test_a_first_request_inserts_and_is_backed_up() -> None:

@@ -6,7 +6,7 @@ Admissions run step by step, so that anything may come between two of their step
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from cache.config import CacheConfig, Component, EvictionOrder, PoolPages, Tier, WritePolicy
@@ -47,6 +47,14 @@ def config_of(chance: SplitMix) -> CacheConfig:
     )
 
 
+def with_states(config: CacheConfig, seed: int) -> CacheConfig:
+    """The same with recurrent states, few or some."""
+    chance = SplitMix(seed * 4801 + 5)
+    device = 2 + chance.below(7)
+    host = 1 + chance.below(2 * device) if config.hierarchical else 0
+    return replace(config, mamba=PoolPages(device, host))
+
+
 def _host(device: int, ratio: float) -> int:
     return max(1, int(device * ratio)) if ratio else 0
 
@@ -85,6 +93,8 @@ class Seen(Observer):
         self.counts[f"dropped_{tier.name}_{component.name}"] += 1
         if tier is Tier.DEVICE and component is Component.SWA:
             self.windows.append(node)
+        elif tier is Tier.DEVICE and component is Component.MAMBA:
+            self.counts["state_tombstone"] += node.slots[0][0] is not None
 
     def made_room(self, demand: Demand, room: Room) -> None:
         gone, self.windows = self.windows, []
@@ -93,12 +103,19 @@ class Seen(Observer):
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
             self.counts["revived_under_lock"] += node.locks[tier][component] > 1
+        self.counts["state_loaded"] += tier is Tier.DEVICE and component is Component.MAMBA
 
     def split(self, upper: Node, lower: Node) -> None:
         self.counts["split_in_flight"] += any(c is not None for t in Tier for c in lower.inbound[t])
 
     def narrowed(self, lock: Lock, component: Component) -> None:
-        self.counts["narrowed"] += 1
+        self.counts["narrowed"] += component is Component.SWA
+
+    def forked(self, table: PageTable, node: Node) -> None:
+        self.counts["forked"] += 1
+
+    def gave_way(self, table: PageTable) -> None:
+        self.counts["gave_way"] += 1
 
     def acknowledged(self, copy: Copy) -> None:
         doomed = copy.doomed and copy.state is CopyState.FAILED
@@ -120,12 +137,15 @@ class Driver:
     audit_every: int = 0
     failures: float = 0.12
     config: CacheConfig | None = None
+    stateful: bool = False
     found: list[Violation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.chance = chance = SplitMix(self.seed * 7919 + 11)
         self.seen = Seen()
         config = self.config or config_of(chance)
+        if self.stateful:
+            config = with_states(config, self.seed)
         self.watch = Watch(
             default_oracles(self.mode, without=self.without),
             listeners=[self.seen],
@@ -285,12 +305,11 @@ class Driver:
             self.cache.acknowledge(copy)
 
     def press(self) -> None:
-        below, pool = self.chance.below, self.cache.pool
-        wanted = [
-            min(limit, pool(c, Tier.DEVICE).free_slots * below(2) + below(6))
-            for c in self.cache.config.components
-            for limit in (self.cache.config.pools(c).device,)
-        ]
+        below, pool, config = self.chance.below, self.cache.pool, self.cache.config
+        wanted = [0] * config.width
+        for component in config.components:
+            free = pool(component, Tier.DEVICE).free_slots * below(2) + below(6)
+            wanted[component] = min(config.pools(component).device, free)
         self.cache.make_room(Demand(*wanted))
 
     def rest(self) -> None:

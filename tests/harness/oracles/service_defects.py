@@ -191,7 +191,7 @@ def backups_come_a_hit_early(cache: UnifiedCache) -> None:
 
 @defect("M2")
 def only_window_is_dropped(cache: UnifiedCache) -> None:
-    patch(cache.evictor, "_only_copy", lambda original, node: False)
+    patch(cache.evictor, "_only_copy", lambda original, node, component: False)
 
 
 @defect("M2")
@@ -279,7 +279,7 @@ def evicted_windows_are_not_taken_back(cache: UnifiedCache) -> None:
 @defect("P2")
 def a_node_that_waited_for_its_backup_stays(cache: UnifiedCache) -> None:
     def conclude(original, node):
-        node.leaving = None
+        node.leaving = ()
         cache.residency.left(node)
 
     patch(cache.evictor, "conclude", conclude)

@@ -46,6 +46,19 @@ def test_a_sound_cache_is_silent_and_the_run_was_not_empty():
     assert counts["tombstone"] > 500
 
 
+STATES = ("forked", "gave_way", "state_loaded", "state_tombstone", "dropped_HOST_MAMBA", "doomed")
+
+
+def test_a_sound_cache_with_recurrent_states_is_silent_and_the_run_was_not_empty():
+    counts: Counter[str] = Counter()
+    for seed in range(20_000, 20_000 + SEEDS):
+        driven = Driver(seed, stateful=True).run()
+        assert driven.violations == [], seed
+        counts += driven.counts
+    assert [mark for mark in STATES if not counts[mark]] == []
+    assert counts["forked"] > 50
+
+
 @pytest.mark.parametrize("seed", range(5_000, 5_006))
 def test_a_sound_cache_is_silent_under_an_audit_after_every_operation(seed):
     assert Driver(seed, audit_every=1).run().violations == []
