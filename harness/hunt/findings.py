@@ -12,11 +12,13 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from harness.explore.campaign import Finding
+from harness.explore.outcome import Scenario
 from harness.explore.replay import FoundBy, Replay, replay_of, save
 from harness.explore.shrink import Shrunk, shrink
 from harness.hunt.screen import finding_screen
 from harness.hunt.story import Story
 from harness.targets.choose import REFERENCE, target_of
+from harness.targets.sglang.scenario import shape_of
 
 SHRINK_S = 10.0
 
@@ -58,7 +60,7 @@ def work_out(
     story, outcome = tortured.tell(runner, shrunk.scenario, shrunk.outcome.tape)
     replay = replay_of(
         outcome,
-        scenario={**shrunk.scenario, **_named(target, fault)},
+        scenario={**shrunk.scenario, **_named(target, fault, shrunk.scenario)},
         found_by=FoundBy(finding.strategy, finding.seed, finding.schedule),
         tool=tool(),
     )
@@ -73,9 +75,11 @@ def work_out(
     )
 
 
-def _named(target: str, fault: str) -> dict[str, str]:
-    """What a replay has to know beside the scenario."""
-    return {"fault": fault} if target == REFERENCE else {"target": target}
+def _named(target: str, fault: str, scenario: Scenario) -> Scenario:
+    """What a replay has to know beside the scenario; of a release, the sizes that it came to."""
+    if target == REFERENCE:
+        return {"fault": fault}
+    return {"target": target, "sizes": shape_of(scenario)._asdict()}
 
 
 def keep(told: Told, folder: Path, fault: str) -> Path:

@@ -38,6 +38,9 @@ class Absent:
     def __add__(self, count: int) -> int:
         return count  # a statistic that nobody keeps
 
+    def __rsub__(self, count: int) -> int:
+        return count  # nothing is taken off
+
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):
             raise AttributeError(name)
@@ -131,7 +134,10 @@ def make_scheduler(
     for name in MODEL_KINDS:
         release.set_if_there(name, lambda model: None)
     release.set_if_there("mamba2_config", lambda model: True if shape.states else None)
+    release.set_if_there("uses_ssm_state", lambda model: bool(shape.states))
     release.set_if_there("is_deepseek_dsa", lambda model: False)
+    release.set_if_there("resolve_spec_hidden_size", lambda *model, **more: 0)
+    release.set_if_there("init_threads_binding", lambda *ranks, **more: None)
     base = release.find("Scheduler")
     scheduler = object.__new__(_scheduler_type(base, shape, pools, on_answer))
     scheduler.asked_for = set()

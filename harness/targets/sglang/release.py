@@ -6,7 +6,7 @@ Each replacement below says what it stands for.
 
 import os
 from array import array
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,12 +100,12 @@ class Release:
     def server_args(self, **told: Any) -> Any:
         """The release's own defaults for a launch, and what is told."""
         args_type = self.find("ServerArgs")
-        args = args_type.__new__(args_type)
-        for name, value in {**_defaults(args_type), **told}.items():
-            _put(args, name, value)
+        args = _record(args_type, told)
         if has("srt.runtime_context"):
             upstream("srt.runtime_context").reset_context()
         upstream("srt.server_args").set_global_server_args_for_scheduler(args)
+        if has("srt.runtime_context"):
+            _one_rank(upstream("srt.runtime_context"))
         return args
 
     def fresh(self) -> None:
@@ -163,6 +163,33 @@ class Release:
 
 def _has_pinned(module: Any) -> bool:
     return "ALLOC_MEMORY_FUNCS" in vars(module)
+
+
+def _one_rank(context: Any) -> None:
+    """State the ranks of a server of one, where the release reads them from its context."""
+    fields = getattr(context, "_parallel_fields", None)
+    if fields is not None:
+        names = [name for name in sorted(fields()) if name.endswith(("_rank", "_size"))]
+        stated = {name: 0 if name.endswith("_rank") else 1 for name in names}
+        context.get_parallel().override_permanently(**stated)
+
+
+def _record(kind: Any, told: dict[str, Any]) -> Any:
+    """The arguments as the operator gave them, without the launch's checks of the machine."""
+    if is_dataclass(kind):
+        args: Any = object.__new__(kind)
+        for name, value in {**_defaults(kind), **told}.items():
+            _put(args, name, value)
+        return args
+    known = set(kind.__struct_fields__)  # from 0.5.19 on; what is resolved is read from the input
+    args = kind(
+        **{name: value for name, value in {"model_path": "", **told}.items() if name in known}
+    )
+    for name in told:
+        if name not in known:
+            setattr(args, name, told[name])
+    args._resolution_finished = True
+    return args
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
@@ -235,7 +262,7 @@ def _alloc_decode(seq_lens: Any, last_loc: Any, free: Any, out: Any, *rest: int)
             taken += 1
 
 
-def _plain_memory(dims: Any, dtype: Any, device: str, pin_memory: bool, allocator: Any) -> Any:
+def _plain_memory(dims: Any, dtype: Any, **more: Any) -> Any:
     import torch
 
     return torch.zeros(dims, dtype=dtype)

@@ -13,13 +13,15 @@ from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
 from harness.targets.sglang.prompts import page_of
 from harness.targets.sglang.shape import Shape
 
+ANSWER_AT_MOST = 6  # tokens
+
 _REQUEST: dict[str, Knob] = {
     "group": Number(0, 1),
     "shared": Number(0, 7),  # pages of the group's prefix
     "tail": Number(0, 2),  # which tail stands behind it
     "pages": Number(0, 3),  # whole pages of that tail
     "own": Number(0, 3),  # and tokens
-    "answer": Number(1, 6),
+    "answer": Number(1, ANSWER_AT_MOST),
     "turn": Feature(0.2),  # goes on where the request before it ended
     "waits": Feature(0.4),  # is sent when the request before it has ended
     "abort": Feature(0.15),
@@ -57,14 +59,18 @@ def simpler(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def shape_of(scenario: Scenario) -> Shape:
-    """The server of a scenario. Sizes grow until its largest request fits with room to spare."""
+    """The server of a scenario: the sizes that it states, or such that its largest request fits
+    with room to spare, whatever its own prefix keeps locked meanwhile."""
+    if "sizes" in scenario:
+        return Shape(**scenario["sizes"])
     mamba, windowed = _has(scenario, "mamba"), _has(scenario, "swa")
     page = page_of(scenario)
     window = scenario["window"] * (page if page < 64 else page // 2) if windowed else 0
     chunk = max(scenario["chunk"] * page, 2)
     longest = _longest(scenario, page)
     full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
-    swa = _pages(longest + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
+    locked = chunk + window + ANSWER_AT_MOST + 2  # a node that reaches into the window
+    swa = _pages(locked + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
     running = scenario["running"]
     return Shape(
         page_size=page,
