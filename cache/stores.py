@@ -4,8 +4,10 @@ A fingerprint says which prefix a page's KV belongs to, so reading a slot tells 
 holds what its owner believes. Tensors, where a run has them, stand behind the same interface.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, Self
 
+from cache.config import Component, Tier
 from cache.keys import UNWRITTEN, gather
 
 
@@ -17,6 +19,10 @@ class Store(Protocol):
     def read(self, slots: list[int]) -> list[int]: ...
 
     def forget(self, slots: list[int]) -> None: ...
+
+    def take(self, other: Self, source: list[int], target: list[int]) -> None:
+        """Copy pages of `other`, of the same component, into slots of this store."""
+        ...
 
 
 class FingerprintStore:
@@ -37,3 +43,14 @@ class FingerprintStore:
         table = self._prints
         for slot in slots:
             table[slot] = UNWRITTEN
+
+    def take(self, other: "FingerprintStore", source: list[int], target: list[int]) -> None:
+        self.write(target, other.read(source))
+
+
+StoreMaker = Callable[[Tier, Component, int], Store]  # for so many slots of a place
+
+
+def fingerprints(tier: Tier, component: Component, capacity: int) -> Store:
+    """The default: nothing stands behind a slot but its page's fingerprint."""
+    return FingerprintStore(capacity)

@@ -118,8 +118,8 @@ class Transfers:
         assert copy is self.next_to_run(copy.target), "copies of a direction run in order"
         self._observer.running(copy)
         for _, component, source, target in copy.parts:
-            prints = self._stores[copy.source, component].read(source)
-            self._stores[copy.target, component].write(target, prints)
+            origin = self._stores[copy.source, component]
+            self._stores[copy.target, component].take(origin, source, target)
         copy.state = CopyState.RAN
 
     def break_off(self, copy: Copy) -> None:

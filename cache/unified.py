@@ -20,7 +20,7 @@ from cache.residency import Residency
 from cache.states import States
 from cache.storage.contract import KEY_BYTES, Storage
 from cache.storage_tier import StorageTier
-from cache.stores import FingerprintStore, Store
+from cache.stores import Store, StoreMaker, fingerprints
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState, Transfers
 from cache.tree import Node, RadixTree
@@ -38,13 +38,14 @@ class UnifiedCache(Cache):
         *,
         backend: Storage | None = None,
         identity: bytes = bytes(KEY_BYTES),
+        store_of: StoreMaker = fingerprints,
     ) -> None:
         assert (backend is None) == (config.storage is None), "a backend and its settings"
         self.config = config
         self.observer = observer = observer or Observer()
         self.rules = rules_for(config)
         self.tree = RadixTree(config.page_size, config.width)
-        self.pools = _build_pools(config, observer)
+        self.pools = _build_pools(config, observer, store_of)
         stores: dict[tuple[Tier, Component], Store] = {
             place: pool.store for place, pool in self.pools.items()
         }
@@ -421,11 +422,14 @@ class UnifiedCache(Cache):
 _UNCLOSED = WritePolicy.WRITE_BACK  # the one policy whose host may hold a child without its parent
 
 
-def _build_pools(config: CacheConfig, observer: Observer) -> dict[tuple[Tier, Component], SlotPool]:
+def _build_pools(
+    config: CacheConfig, observer: Observer, store_of: StoreMaker
+) -> dict[tuple[Tier, Component], SlotPool]:
     pools = {}
     for component in config.components:
         sizes = config.pools(component)
         for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
             name = f"{tier.name.lower()}_{component.name.lower()}"
-            pools[tier, component] = SlotPool(name, capacity, FingerprintStore(capacity), observer)
+            store = store_of(tier, component, capacity)
+            pools[tier, component] = SlotPool(name, capacity, store, observer)
     return pools

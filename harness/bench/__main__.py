@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 import click
 from rich.console import Console
 
-from harness.bench import cache, kernel, search, shares, storage, world
+from harness.bench import cache, copies, kernel, search, shares, storage, world
 from harness.bench.bare import Excerpt
 from harness.bench.publish import publish
 from harness.bench.runs import bundled_head, measure_runs, whole_trace
@@ -24,6 +24,7 @@ FULL: Mapping[str, Benchmark] = {
     "kernel": lambda: [kernel.measure(15, announcements=200_000)],
     "search": lambda: [search.measure(5, schedules=2_000)],
     "storage": lambda: [storage.measure(5, pages=256)],
+    "copies": lambda: [copies.measure(9, pages=64)],
 }
 QUICK: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(3)],
@@ -31,6 +32,7 @@ QUICK: Mapping[str, Benchmark] = {
     "kernel": lambda: [kernel.measure(3, announcements=20_000)],
     "search": lambda: [search.measure(1, schedules=50)],
     "storage": lambda: [storage.measure(3, pages=64)],
+    "copies": lambda: [copies.measure(3, pages=16)],
 }
 
 
@@ -60,7 +62,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
     " nowhere for part of one.",
 )
 def main(only: tuple[str, ...], quick: bool, output_dir: Path | None) -> None:
-    """Time the tree, the pools, the world, the kernel and storage on this machine."""
+    """Time the tree, the pools, the world, the kernel, storage and copies on this machine."""
     if output_dir is None and not quick and len(only) == len(FULL):
         output_dir = PUBLISHED
     if output_dir is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import process_time
 from typing import NamedTuple
 
+from cache.observer import Observer
 from cache.unified import UnifiedCache
 from harness.bench.sheet import Cell, Sheet, spread_of
 from harness.engine.marks import Marks
@@ -20,6 +21,7 @@ from harness.explore.prng import derive
 from harness.explore.tape import Tape
 from harness.hunt.arena import Arena
 from harness.hunt.scenario import config_of, swarm
+from harness.hunt.storage import IDENTITY, storage_of
 from harness.oracles import Violation, Watch, default_oracles
 
 STEP_LIMIT = 2_000
@@ -82,20 +84,24 @@ def _search(run: Run, grain: str, schedules: int) -> Searched:
 
 
 def _run_bare(scenario: Scenario, chooser: Chooser) -> Tape:
-    config = config_of(scenario)
-    return _torture(scenario, chooser, UnifiedCache(config), Marks(config))
+    cache = _cache(scenario)
+    return _torture(scenario, chooser, cache, Marks(cache.config))
 
 
 def _run_watched(scenario: Scenario, chooser: Chooser) -> Tape:
     found: list[Violation] = []
-    config = config_of(scenario)
-    marks = Marks(config)
+    marks = Marks(config_of(scenario))
     watch = Watch(default_oracles("every"), listeners=[marks], on_violation=found.append)
-    cache = UnifiedCache(config, watch)
+    cache = _cache(scenario, watch)
     watch.attach(cache)
     tape = _torture(scenario, chooser, cache, marks)
     run_marks(tape.order, tape.points, marks.counts)
     return tape
+
+
+def _cache(scenario: Scenario, observer: Observer | None = None) -> UnifiedCache:
+    backend = storage_of(scenario)
+    return UnifiedCache(config_of(scenario), observer, backend=backend, identity=IDENTITY)
 
 
 def _torture(scenario: Scenario, chooser: Chooser, cache: UnifiedCache, marks: Marks) -> Tape:

@@ -14,6 +14,7 @@ from cache.contract import Demand, LoadBack, LoadOutcome, Match, Room
 from cache.keys import Key
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.stores import StoreMaker, fingerprints
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -138,6 +139,7 @@ class Driver:
     failures: float = 0.12
     config: CacheConfig | None = None
     stateful: bool = False
+    store_of: StoreMaker = fingerprints
     found: list[Violation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -152,7 +154,7 @@ class Driver:
             on_violation=self.stop,
             audit_every=self.audit_every,
         )
-        self.cache = UnifiedCache(config, self.watch)
+        self.cache = UnifiedCache(config, self.watch, store_of=self.store_of)
         self.watch.attach(self.cache)
         if self.tamper is not None:
             self.tamper(self.cache)
