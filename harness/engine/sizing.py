@@ -132,8 +132,9 @@ def _check_components(
     if Component.SWA in components and shape.swa is None:
         raise ConfigError(f"{shape.name} has no sliding-window layers: use --components full")
     if (Component.MAMBA in components) != (shape.recurrent is not None):
-        have, use = ("no", "full") if shape.recurrent is None else ("some", "full,mamba")
-        raise ConfigError(f"{shape.name} has {have} recurrent layers: use --components {use}")
+        have = "no" if shape.recurrent is None else "some"
+        names = ",".join(component.name.lower() for component in shape.components)
+        raise ConfigError(f"{shape.name} has {have} recurrent layers: use --components {names}")
     return components
 
 

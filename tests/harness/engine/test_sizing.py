@@ -137,7 +137,7 @@ def test_states_of_sixteen_bits_are_nearly_twice_as_many():
     ("settings", "words"),
     [
         ({"mamba_full_memory_ratio": 0}, "--mamba-full-memory-ratio"),
-        ({"components": tuple(Component)}, "no recurrent layers: use --components full"),
+        ({"components": tuple(Component)}, "no recurrent layers: use --components full,swa"),
         ({"model": "Qwen3-Next-80B-A3B", "components": (Component.FULL,)}, "full,mamba"),
         ({"model": "Qwen3-Next-80B-A3B", "max_mamba_cache_size": 1}, "--max-mamba-cache-size"),
         ({"hicache_ratio": 0}, "--hicache-ratio must lie between 0.25 and 8"),

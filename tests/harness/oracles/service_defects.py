@@ -320,13 +320,13 @@ def the_host_gives_up_for_nothing(cache: UnifiedCache) -> None:
 
 @defect("P2")
 def a_leaf_goes_whole_though_only_its_window_is_short(cache: UnifiedCache) -> None:
-    def evict_window(original, node, short):
+    def evict_small(original, node, component, short):
         if node in cache.residency.victims[DEVICE, FULL]:
             cache.evictor._let_go(node)
         else:
-            original(node, short)
+            original(node, component, short)
 
-    patch(cache.evictor, "_evict_window", evict_window)
+    patch(cache.evictor, "_evict_small", evict_small)
 
 
 @defect("P2")
