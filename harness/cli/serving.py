@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cache.storage.backends import BACKENDS
 from harness.sglang_flags import Launch, parse_launch
 from harness.soak.settings import Serving
 
@@ -32,7 +33,7 @@ def launch_of(context: click.Context, flags: dict[str, Any]) -> Launch:
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
     supported = [option for option in parameters if option not in _NOT_OF_A_LAUNCH]
-    launch = parse_launch(flags["from_sglang"], supported=supported)
+    launch = _simulated(parse_launch(flags["from_sglang"], supported=supported))
     flags["hierarchical"] = _pick(context, flags, "hierarchical", launch.hierarchical)
     for option, text in launch.known.items():
         parameter = parameters[option]
@@ -46,6 +47,16 @@ def launch_of(context: click.Context, flags: dict[str, Any]) -> Launch:
                 value = parameter.callback(context, parameter, value)
         flags[name] = _pick(context, flags, name, value)
     return launch
+
+
+def _simulated(launch: Launch) -> Launch:
+    """A storage backend that is not here is listed with what is ignored."""
+    flag = "--hicache-storage-backend"
+    backend = launch.known.get(flag, BACKENDS[0])
+    if backend in BACKENDS:
+        return launch
+    known = {name: value for name, value in launch.known.items() if name != flag}
+    return Launch(known, (*launch.ignored, f"{flag} {backend}"))
 
 
 def _pick(context: click.Context, flags: Mapping[str, Any], name: str, value: Any) -> Any:

@@ -66,7 +66,11 @@ def numbers(summary: Mapping[str, Number]) -> list[Headline]:
     prompt = _count(summary, "total_input_tokens")
     cached = sum(_count(summary, f"cached_tokens_{tier}") for tier in ("device", "host", "storage"))
     spread = [duration(_value(summary, f"{name}_ttft_scheduled_ms")) for name in ("p90", "p99")]
-    share = percent(_value(summary, "tier_hit_share_host"))
+    shares = [
+        f"{percent(_value(summary, f'tier_hit_share_{tier}'))} of the hits came from {name}"
+        for tier, name in (("host", "the host"), ("storage", "storage"))
+        if tier == "host" or "storage_hit_tokens" in summary
+    ]
     return [
         Headline(
             "TTFT, median",
@@ -76,7 +80,7 @@ def numbers(summary: Mapping[str, Number]) -> list[Headline]:
         Headline(
             "Prefix token hit rate",
             percent(_value(summary, "prefix_token_hit_rate")),
-            f"{cached:,} of {prompt:,} prompt tokens; {share} of the hits came from the host",
+            f"{cached:,} of {prompt:,} prompt tokens; {', '.join(shares)}",
         ),
         Headline(
             "Possible without limits",

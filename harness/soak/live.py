@@ -29,6 +29,7 @@ class Progress(NamedTuple):
     violations: int
     marks: int
     marks_known: int
+    hit_rate_storage: float | None = None  # None without storage
 
 
 class Screen(Protocol):
@@ -126,8 +127,15 @@ def _facts(progress: Progress, wall_s: float) -> list[tuple[str, str]]:
         ("clock", f"{progress.elapsed_s:,.0f} s"),
         ("queue, running", f"{progress.queued}, {progress.running}"),
         ("TTFT p50, p99", f"{progress.ttft_p50_ms:,.0f}, {progress.ttft_p99_ms:,.0f} ms"),
-        ("hits device, host", f"{progress.hit_rate_device:.1%}, {progress.hit_rate_host:.1%}"),
+        _hits(progress),
         ("pools device, host", f"{progress.device_used:.0%}, {progress.host_used:.0%}"),
         ("violations", str(progress.violations)),
         ("marks", f"{progress.marks} of {progress.marks_known}"),
     ]
+
+
+def _hits(progress: Progress) -> tuple[str, str]:
+    rates = f"{progress.hit_rate_device:.1%}, {progress.hit_rate_host:.1%}"
+    if progress.hit_rate_storage is None:
+        return ("hits device, host", rates)
+    return ("hits device, host, storage", f"{rates}, {progress.hit_rate_storage:.1%}")

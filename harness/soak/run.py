@@ -201,6 +201,7 @@ class Soak:
             violations=self._recorder.violations,
             marks=sum(1 for count in counts.values() if count),
             marks_known=len(counts),
+            hit_rate_storage=None if self._storage is None else gauges.storage_tokens / prompts,
         )
 
     def _share(self, tier: Tier) -> float:

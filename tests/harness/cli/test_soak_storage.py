@@ -65,6 +65,20 @@ def test_a_folder_serves_the_next_server_what_the_last_one_left(tmp_path):
     assert second["storage_hit_tokens"] > first["storage_hit_tokens"]
 
 
+@pytest.mark.parametrize(("backend", "there"), [("mooncake", False), ("file", True)])
+def test_a_pasted_backend_is_used_or_listed_as_ignored(backend, there, tmp_path):
+    pasted = "sglang serve --model gemma-4-31B-it --tp 2 --enable-hierarchical-cache"
+    pasted += f" --hicache-storage-backend {backend}"
+    done = soak(tmp_path, "--from-sglang", pasted, "--num-requests", "3")
+    assert done.returncode in (0, 5), done.stderr
+    (folder,) = tmp_path.iterdir()
+    page = json.loads((folder / "run.json").read_text())
+    assert page["settings"]["hicache_storage_backend"] == ("file" if there else "")
+    ignored = [f"--hicache-storage-backend {backend}"]
+    assert page["ignored_flags"] == ([] if there else ignored)
+    assert (folder / "storage").exists() is there
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
