@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import click
 
-from harness.explore.campaign import Campaign, default_portfolio
+from harness.explore.campaign import Campaign, Report, default_portfolio
 from harness.explore.prng import SplitMix
 from harness.faults.mutants import Mutant, mutants, put_in
 from harness.faults.score import BothGrains
@@ -38,6 +38,7 @@ class Judged(NamedTuple):
 @click.option("--schedules", type=click.IntRange(1), default=1_000, show_default=True)
 @click.option("--budget", "budget_s", type=float, default=20.0, show_default=True, help="Seconds.")
 @click.option("--only", default="", help="Mutants whose name contains this.")
+@click.option("--again", type=click.Path(path_type=Path, exists=True), help="A CSV's survivors.")
 @click.option("--csv", "path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--jobs", type=click.IntRange(1), default=None, help="Default: one a core.")
 def main(
@@ -46,11 +47,12 @@ def main(
     schedules: int,
     budget_s: float,
     only: str,
+    again: Path | None,
     path: Path | None,
     jobs: int | None,
 ) -> None:
     """Hunt mutants of the reference cache and list the survivors."""
-    names = _chosen(sample, seed, only)
+    names = _chosen(sample, seed, only) if again is None else _survivors(again)
     work = [(name, seed, schedules, budget_s) for name in names]
     started, rows = time.monotonic(), []
     with mp.get_context("spawn").Pool(jobs or len(os.sched_getaffinity(0))) as pool:
@@ -88,15 +90,26 @@ def judge(mutant: Mutant, seed: int, schedules: int, budget_s: float) -> Judged:
     campaign = Campaign(
         runner=ArenaRunner(), scenarios=BothGrains(), strategy=default_portfolio(), seed=seed
     )
-    with put_in(mutant):
-        report = campaign.run(
-            elapsed=lambda: time.monotonic() - started,
-            budget_s=budget_s,
-            schedule_limit=schedules,
-            enough=lambda r: bool(r.findings or r.unrepeatable),
-        )
-    kind = next(iter(report.findings), "unrepeatable" if report.unrepeatable else "")
+    report = Report()
+    try:
+        with put_in(mutant):
+            report = campaign.run(
+                elapsed=lambda: time.monotonic() - started,
+                budget_s=budget_s,
+                schedule_limit=schedules,
+                enough=lambda r: bool(r.findings or r.unrepeatable),
+            )
+        kind = next(iter(report.findings), "unrepeatable" if report.unrepeatable else "")
+    except Exception as error:  # it does not even let a cache be built
+        kind = f"crash.{type(error).__name__} before the first step"
     return Judged(mutant.name, kind, report.schedules, round(time.monotonic() - started, 3))
+
+
+def _survivors(path: Path) -> list[str]:
+    """Those of an earlier run that are still mutants of today's source."""
+    with path.open(newline="") as file:
+        left = {row["mutant"] for row in csv.DictReader(file) if not row["kind"]}
+    return [mutant.name for mutant in mutants() if mutant.name in left]
 
 
 _MUTANTS: dict[str, Mutant] = {}  # of this process, made once

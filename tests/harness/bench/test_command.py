@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SHEETS = ["cache", "world", "shares", "hottest", "kernel", "search", "storage"]
+SHEETS = ["cache", "world", "shares", "hottest", "kernel", "search", "storage", "copies"]
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
