@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
+from harness.cli import serve_options
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
@@ -48,6 +49,21 @@ def soak(context: click.Context, /, **flags: Any) -> None:
     1, write_through_selective) on the bundled head of the Mooncake conversation trace.
     """
     raise SystemExit(soak_command.run(context, flags))
+
+
+@cli.command("serve")
+@serve_options.options
+@click.pass_context
+def serve(context: click.Context, /, **flags: Any) -> None:
+    """Serve the cache and the engine over HTTP as OpenAI's API, on the wall clock, oracles on.
+
+    Any client of such servers can load it. There is no model: forwards and copies take the time
+    that a model of the hardware says, and answers are pseudo-random tokens. Ends with a signal, a
+    verdict and a run directory.
+    """
+    from harness.cli import serve as serve_command
+
+    raise SystemExit(serve_command.run(context, flags))
 
 
 @cli.command("report")
