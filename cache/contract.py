@@ -50,6 +50,7 @@ class Match(NamedTuple):
     device: "Node"  # deepest node servable from the device alone; the root when nothing is
     anchor: "Node"  # deepest node servable once a load-back has landed; never above `device`
     load_pages: tuple[int, ...]  # per component, what that load-back has to copy
+    known_tokens: int = 0  # whole pages of the key that the tree has nodes for, servable or not
 
     @property
     def device_tokens(self) -> int:

@@ -43,7 +43,7 @@ class LoadBacks:
         if self._residency.hierarchical:
             anchor = self._deepest_loadable(path)
         pages = self._slots(self._lacking(anchor)) if anchor is not device else self._nothing
-        return Match(key, device, anchor, pages)
+        return Match(key, device, anchor, pages, path[-1].end if path else 0)
 
     def deepest_on_device(self, path: list[Node]) -> Node:
         """Valid for every component with what is on the device or on a sound way there."""

@@ -32,6 +32,7 @@ class PageTable:
     forked: bool = False  # `state` holds what it should begin with
     kept: int | None = None  # MAMBA device slot for the state at a page boundary
     kept_at: int = 0  # tokens; the boundary whose state `kept` holds, 0 for none yet
+    branch: int = 0  # tokens; where the key left the tree: others will look for a state there
     waits: list[Copy] = field(default_factory=list)
     device_tokens: int = 0  # of the hit, what was ready on the device
     host_tokens: int = 0  # of the hit, what had to come from the host

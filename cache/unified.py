@@ -119,6 +119,7 @@ class UnifiedCache(Cache):
         table.swa_from = table.shared
         table.written = anchor.end
         table.waits = self.loadbacks.inbound(anchor)
+        table.branch = match.known_tokens
         self._use(anchor, None, priority)
         self.observer.settled(match, table)
         return table

@@ -8,6 +8,7 @@ Invariant: a chunk's pages are its job's own from the plan until the commit.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from cache.config import MAMBA
 from cache.contract import Cache
 from harness.engine.compute import Compute, Work, prefill_work
 from harness.engine.job import Job
@@ -51,6 +52,7 @@ class Forward:
         self._give_up = give_up
         self._on_gap = on_gap
         self._page_size = cache.config.page_size
+        self._stateful = MAMBA in cache.config.components
         self._last_step_s = 0.0
         self.pressure = Pressure(cache, roster, self.write_decoded)
         self.batch_tokens = 0
@@ -94,10 +96,13 @@ class Forward:
 
     def _plan_chunk(self, job: Job, budget: int) -> Chunk | None:
         """The next chunk of a job, as long as budget and room allow, with pages for it. All but
-        the last end on a page."""
+        the last end on a page. Where there are states, one ends where the prompt leaves what others
+        have asked for: the state there is what they have in common."""
         assert job.table is not None
         start, end = job.table.written, job.key.tokens
         stop = min(end, start + budget)
+        if self._stateful and start < job.table.branch < stop:
+            stop = job.table.branch
         while True:
             if stop < end:
                 stop = stop // self._page_size * self._page_size

@@ -7,7 +7,10 @@ from cache.observer import Observer
 from cache.unified import UnifiedCache
 from harness.engine.job import JobStatus
 from harness.engine.scheduler import Limits
+from harness.explore.prng import derive
 from tests.harness.engine.build import Fixed, alone, build, config, judge, request, run
+from workloads.request import Request
+from workloads.tokens import Span
 
 BOTH = pytest.mark.parametrize("cache_type", [UnifiedCache, NullCache])
 US = 1e-6
@@ -117,3 +120,24 @@ def test_a_window_is_read_as_far_as_attention_sees():
     before_chunks = sum(start // 4 for start in (0, 8, 16, 24, 32, 40))
     full_pages = sum(written // 4 for written in range(44, 70, 4))
     assert ran.content.pages == before_chunks + full_pages + 70 // 4
+
+
+def sharing(name: str, own: int, arrival_s: float) -> Request:
+    """16 tokens that everybody has, then 9 of its own."""
+    answer = Span(derive(0, "answer", name), 0, 1)
+    prompt = (Span(1, 0, 16), Span(own, 0, 9))
+    return Request(name, f"s-{name}", 0, prompt, (answer,), arrival_s=arrival_s)
+
+
+@pytest.mark.parametrize(
+    ("states", "hits", "cuts"), [(8, [0, 0, 16], [("b", 16)]), (0, [0, 16, 16], [])]
+)
+def test_a_chunk_ends_where_the_prompt_leaves_what_others_have_asked_for(states, hits, cuts):
+    """There a state is kept, with which whoever comes next can begin. Without states any page of
+    the common prefix serves."""
+    commits = Commits()
+    requests = [sharing(name, own, own * 1.0) for own, name in enumerate("abc", 2)]
+    settings = config(page=4, device=64, states=states)
+    ran = judge(run(build(settings, alone(*requests), watchers=[commits])))
+    assert [ran[name].device_tokens for name in "abc"] == hits
+    assert [commit for commit in commits.ends if commit[1] == 16] == cuts
