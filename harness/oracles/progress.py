@@ -38,6 +38,7 @@ class Progress(Oracle):
     def begin(self) -> None:
         self._demand: list[int] | None = None
         self._victim: Victim | None = None
+        self._last = Component.FULL  # what it gave up last
         self._went: list[bool] = [False] * self.width
         self._backed_up: list[Copy] = []  # by the making of room under way
         self._went_by: dict[Node, None] = {}  # its victims and what they hung below
@@ -60,7 +61,10 @@ class Progress(Oracle):
             self._due = [due for due in self._due if due != (node, component)]
         if self._demand is None or tier is Tier.HOST:
             return
-        if self._victim is None or self._victim.node is not node:
+        # A cascade goes from the last component down to FULL; else it is another decision.
+        fresh = self._victim is None or self._victim.node is not node or self._last <= component
+        self._last = component
+        if fresh:
             before = self._victim
             self._end_victim()
             self._begin_victim(node, component, before)
