@@ -1,9 +1,11 @@
 """Components: what a rule says of nodes equals what its definition says of pages."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.components import FullRule, Rule, SwaRule
+from cache.components import FullRule, MambaRule, Rule, SwaRule
 from cache.config import Component, Tier
 from cache.contract import Demand
 from tests.cache.builders import a_cache, a_key, demote, land, node_at, serve
@@ -46,6 +48,15 @@ def test_full_attention_is_valid_up_to_the_first_page_that_is_missing(edges, pag
     presence = _presence(edges)
     expected = [end * page for end in _ends(edges) if all(presence[:end])]
     assert _valid_ends(FullRule(), edges, page) == expected
+
+
+@given(EDGES, st.integers(1, 4))
+def test_a_state_is_valid_at_the_ends_where_it_is_present_and_needs_no_other(edges, page):
+    ends = [end * page for end, (_, present) in zip(_ends(edges), edges, strict=True) if present]
+    assert _valid_ends(MambaRule(page), edges, page) == ends
+    starts = [0, *(end * page for end in _ends(edges))]
+    for start, end in pairwise(starts):
+        assert start <= MambaRule(page).needed_from(end) < end
 
 
 def test_a_window_on_the_host_alone_is_loadable_and_no_device_hit():
