@@ -1,28 +1,30 @@
 """What lies around a page's payload in storage, so that nothing wrong is ever taken for it.
 
-    magic 8 | identity 16 | key 16 | head 16 | payload length 8 | payload CRC 4 | header CRC 4
+    magic 8 | identity 16 | key 16 | head 16 | payload length 8 | payload sum 8 | header CRC 8
 
-A page whose bytes are cut, zeroed, swapped or another server's does not unseal. CRC-32 lets one
-damaged payload in 2^32 pass; names are compared in full.
+A page whose bytes are cut, zeroed, swapped or another server's does not unseal. Names are compared
+in full; what damage to a payload may pass, `checksum.py` tells.
 """
 
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from cache.storage.checksum import Checksum
 from cache.storage.contract import Page
 
 MAGIC = b"kvtpage1"
-_FIELDS = Struct("<8s16s16s16sQI")
-_CHECK = Struct("<I")
+_FIELDS = Struct("<8s16s16s16sQQ")
+_CHECK = Struct("<Q")  # so wide that a payload lies on a whole word
 HEADER_BYTES = _FIELDS.size + _CHECK.size
+_SUM = Checksum()
 
 
 class Header(NamedTuple):
     key: bytes
     head: bytes
     payload_bytes: int
-    payload_crc: int
+    payload_sum: int
 
     @property
     def total_bytes(self) -> int:
@@ -31,9 +33,8 @@ class Header(NamedTuple):
 
 def seal(identity: bytes, page: Page) -> bytes:
     """The header that goes before the page's payload."""
-    fields = _FIELDS.pack(
-        MAGIC, identity, page.key, page.head, len(page.payload), crc32(page.payload)
-    )
+    payload = page.payload
+    fields = _FIELDS.pack(MAGIC, identity, page.key, page.head, len(payload), _SUM.of(payload))
     return fields + _CHECK.pack(crc32(fields))
 
 
@@ -44,10 +45,10 @@ def read_header(identity: bytes, data: bytes | memoryview) -> Header | None:
     fields = bytes(data[: _FIELDS.size])
     if _CHECK.unpack_from(data, _FIELDS.size)[0] != crc32(fields):
         return None
-    magic, whose, key, head, length, payload_crc = _FIELDS.unpack(fields)
+    magic, whose, key, head, length, payload_sum = _FIELDS.unpack(fields)
     if magic != MAGIC or whose != identity:
         return None
-    return Header(key, head, length, payload_crc)
+    return Header(key, head, length, payload_sum)
 
 
 def unseal(identity: bytes, key: bytes, data: bytes | memoryview) -> memoryview | None:
@@ -56,4 +57,4 @@ def unseal(identity: bytes, key: bytes, data: bytes | memoryview) -> memoryview 
     if header is None or header.key != key or header.total_bytes != len(data):
         return None
     payload = memoryview(data)[HEADER_BYTES:]
-    return payload if crc32(payload) == header.payload_crc else None
+    return payload if _SUM.of(payload) == header.payload_sum else None

@@ -2,8 +2,8 @@
 
 Both move pages of 1 MiB. A plain copy reads one file and writes another, one after the other. The
 store writes pages that lie in memory, and reads them back, checksums and names checked. Both go
-through the operating system's cache and sync nothing. Invariant: rounds of copies and of the store
-alternate, so what the disk is doing meanwhile falls on both.
+through the operating system's cache and sync nothing. Invariant: a batch is copied, written, read
+in turn, so what the machine is doing meanwhile falls on all three.
 """
 
 import gc
@@ -80,17 +80,31 @@ def _rates(folder: Path, repeats: int, pages: int) -> Rates:
     source.mkdir()
     for number, payload in enumerate(payloads):
         (source / str(number)).write_bytes(payload)
-    for number in range(repeats):
-        rates.copies.append(_timed(pages, partial(_copy, source, folder / f"copy{number}")))
-        shutil.rmtree(folder / f"copy{number}")
-        where = folder / f"store{number}"
+    for _ in range(repeats):
+        where, target = folder / "store", folder / "copy"
+        target.mkdir()
         storage = open_storage("file", str(where), IDENTITY, 2 * pages * PAGE_BYTES)
-        chain = _chain(payloads)
-        rates.writes.append(_timed(pages, partial(_write, storage, chain)))
-        rates.reads.append(_timed(pages, partial(_read, storage, chain)))
+        copy_s, write_s, read_s = _round(storage, source, target, _chain(payloads))
         storage.close()
+        for taken, seconds in zip(rates, (copy_s, write_s, read_s), strict=True):
+            taken.append(pages * PAGE_BYTES / 2**20 / seconds)
         shutil.rmtree(where)
+        shutil.rmtree(target)
     return rates
+
+
+def _round(
+    storage: Storage, source: Path, target: Path, chain: list[Page]
+) -> tuple[float, float, float]:
+    """Seconds for copying, writing and reading all pages; a batch of each in turn."""
+    copy_s = write_s = read_s = 0.0
+    gc.collect()
+    for start in range(0, len(chain), BATCH):
+        batch = chain[start : start + BATCH]
+        copy_s += _timed(partial(_copy, source, target, range(start, start + len(batch))))
+        write_s += _timed(partial(_write, storage, batch))
+        read_s += _timed(partial(_read, storage, batch))
+    return copy_s, write_s, read_s
 
 
 def _chain(payloads: list[bytes]) -> list[Page]:
@@ -101,30 +115,24 @@ def _chain(payloads: list[bytes]) -> list[Page]:
     ]
 
 
-def _copy(source: Path, target: Path) -> None:
-    target.mkdir()
-    for path in source.iterdir():
-        shutil.copyfile(path, target / path.name)
+def _copy(source: Path, target: Path, numbers: range) -> None:
+    for number in numbers:
+        shutil.copyfile(source / str(number), target / str(number))
 
 
-def _write(storage: Storage, chain: list[Page]) -> None:
-    for start in range(0, len(chain), BATCH):
-        batch = chain[start : start + BATCH]
-        assert storage.put(batch) == (len(batch), Status.OK)
+def _write(storage: Storage, batch: list[Page]) -> None:
+    assert storage.put(batch) == (len(batch), Status.OK)
 
 
-def _read(storage: Storage, chain: list[Page]) -> None:
-    for start in range(0, len(chain), BATCH):
-        fetched = storage.get([page.key for page in chain[start : start + BATCH]])
-        assert fetched.status is Status.OK
+def _read(storage: Storage, batch: list[Page]) -> None:
+    assert storage.get([page.key for page in batch]).status is Status.OK
 
 
-def _timed(pages: int, work: Callable[[], None]) -> float:
-    """MiB/s."""
-    gc.collect()
+def _timed(work: Callable[[], None]) -> float:
+    """Seconds."""
     start = perf_counter()
     work()
-    return pages * PAGE_BYTES / 2**20 / (perf_counter() - start)
+    return perf_counter() - start
 
 
 def _bound(folder: Path, capacity_pages: int) -> Bound:
