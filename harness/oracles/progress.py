@@ -42,6 +42,7 @@ class Progress(Oracle):
         self._went: list[bool] = [False] * self.width
         self._backed_up: list[Copy] = []  # by the making of room under way
         self._went_by: dict[Node, None] = {}  # its victims and what they hung below
+        self._lost_below: set[Node] = set()  # their host copies went meanwhile
         self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
         self._pools = {c: self.cache.pools[Tier.DEVICE, c] for c in self.components}
         self._small = self.components[1:]
@@ -53,12 +54,15 @@ class Progress(Oracle):
         self._collect()
         self._backed_up = []
         self._went_by = {}
+        self._lost_below = set()
         self._demand = list(demand[: self.width])
         self._victim = None
 
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
         if self._due and tier is Tier.DEVICE:
             self._due = [due for due in self._due if due != (node, component)]
+        if tier is Tier.HOST:
+            self._lost_below.add(node)
         if self._demand is None or tier is Tier.HOST:
             return
         # A cascade goes from the last component down to FULL; else it is another decision.
@@ -90,6 +94,8 @@ class Progress(Oracle):
             if not node.leaving and any(part.node is node for part in copy.parts):
                 self.report("P2", "leaving.forgotten", f"{node} to go after {copy}", "it stays")
         for node in self._went_by if self._small else ():
+            if node in self._lost_below:
+                continue  # only afterwards, for the sake of another one's backup
             if node.attached and self._dead_weight(node):
                 expected = f"{node} gone too: its window or its state is nowhere"
                 self.report("P2", "evicts.dead_weight", expected, "it stays")
