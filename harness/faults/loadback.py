@@ -165,7 +165,7 @@ def unbudgeted_window(cache: UnifiedCache) -> None:
     patch(cache.loadbacks, "_make_room", make_room)
 
 
-@family.fault("M3", "M2", reference="vLLM 39702, 42289")
+@family.fault("M3", "M2", "M1", reference="vLLM 39702, 42289")
 def hit_counted_then_gone(cache: UnifiedCache) -> None:
     """A host hit is counted at scheduling and evicted before it is allocated.
 

@@ -55,8 +55,7 @@ def room_on_its_way_not_counted(cache: UnifiedCache) -> None:
 
     More is evicted than is short, and nobody is told that waiting would help.
     """
-    nothing = tuple(0 for _ in cache.config.components)
-    patch(cache.residency, "leaving_pages", lambda original: nothing)
+    patch(cache.residency, "leaving_pages", lambda original: tuple(0 for _ in original()))
 
 
 @family.fault("P2", "P1")
@@ -107,3 +106,31 @@ def flush_forgets(cache: UnifiedCache) -> None:
         return not (len(cache.locks) or len(cache.transfers) or cache.tables)
 
     patch(cache, "flush", flush)
+
+
+@family.fault("P3", "L1", "O1", "D1", "S2", "M1", "crash")
+def flush_while_in_use(cache: UnifiedCache) -> None:
+    """A flush empties the cache although requests and copies hold parts of it.
+
+    Whoever runs goes on with slots that are somebody else's by then.
+    """
+
+    def flush(original: Any) -> bool:
+        for node in reversed(list(cache.tree.nodes())):
+            for tier in Tier:
+                for component in reversed(cache.config.components):
+                    if node.ready(tier, component):
+                        cache.residency.drop(node, tier, component)
+        cache.observer.flushed()
+        return True
+
+    patch(cache, "flush", flush)
+
+
+@family.fault("P2")
+def window_locked_for_life(cache: UnifiedCache) -> None:
+    """A request keeps its lock on the window of the prefix that it has long left behind.
+
+    The window pool is held by windows that nobody reads any more.
+    """
+    patch(cache.locks, "narrow", lambda original, lock, component: None)

@@ -133,6 +133,8 @@ class Arena:
             spawn(seeker.name, self._live(seeker))
             if seeker.request.abort:
                 spawn(f"A{seeker.request.id}", self._leave(seeker))
+        if self._scenario.get("flush", False):
+            spawn("flush", self._flush())
         for item in self._scenario["pressure"]:
             spawn(f"P{item['id']}", self._press(item["full"], item["swa"], 0))
         for item in self._scenario["state_pressure"] if self._recurrent else ():
@@ -166,6 +168,12 @@ class Arena:
                 else "abort_while_running"
             )
             self._changed.fire()
+
+    async def _flush(self) -> None:
+        """An operator's call: refused, unless nothing is held just then."""
+        await self.kernel.point("flush", TREE)
+        if self.cache.flush():
+            self._kick()
 
     async def _press(self, full: int, swa: int, states: int) -> None:
         await self.kernel.point("pressure", TREE)

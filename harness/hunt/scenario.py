@@ -56,6 +56,7 @@ def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
             "threshold": Options((0, 2, 0, 3)),  # pages; one that some load-backs miss
             "copies_fail": Feature(0.3),
             "alike": Feature(0.2),  # a group has one prompt, and answers that begin alike
+            "flush": Feature(0.1),  # somebody asks for an empty cache while it is in use
             "rooms_fail": Feature(0.1),
             "setup": Many(_SETUP, 0, SETUP),
             "demote": Number(0, 9),  # FULL pages that leave the device before the requests come

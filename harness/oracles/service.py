@@ -4,6 +4,7 @@ from collections import deque
 
 from cache.config import Component, Tier
 from cache.contract import Commit, LoadBack, LoadOutcome, Match, Reading
+from cache.locks import NOT_HELD
 from cache.pools import Owner, SlotPool
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
@@ -149,6 +150,10 @@ class Service(Oracle):
         if kept and max(kept) >= 0:
             at = first + next(i for i, slot in enumerate(kept) if slot >= 0)
             self.report("P2", "slide.kept", f"{table.holder} keeps pages from {start} on", at)
+        lock = table.lock
+        if lock is not None and start >= table.shared and lock.reach[Component.SWA] != NOT_HELD:
+            expected = f"no window locked below page {start}"
+            self.report("P2", "slide.locked", expected, f"{lock} from {lock.reach[Component.SWA]}")
 
     def committed(self, table: PageTable, result: Commit) -> None:
         before = self._shared.get(table, 0)

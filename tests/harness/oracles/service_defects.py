@@ -352,3 +352,8 @@ def who_is_leaving_is_not_remembered(cache: UnifiedCache) -> None:
         node.leaving = component
 
     patch(cache.residency, "leave", leave)
+
+
+@defect("P2")
+def a_window_stays_locked_that_was_left_behind(cache: UnifiedCache) -> None:
+    patch(cache.locks, "narrow", lambda original, lock, component: None)
