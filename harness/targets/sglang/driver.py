@@ -35,6 +35,12 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
         return self
 
+    def __enter__(self) -> "Absent":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
     def __add__(self, count: int) -> int:
         return count  # a statistic that nobody keeps
 
@@ -71,6 +77,7 @@ KEPT = (
     "init_cache_with_memory_pool",
     "init_running_status",
     "init_chunked_prefill",
+    "maybe_init_dynamic_chunk_sizer",
     "init_schedule_policy",
     "init_pool_stats_observer",
     "init_invariant_checker",
@@ -136,7 +143,9 @@ def make_scheduler(
     release.set_if_there("mamba2_config", lambda model: True if shape.states else None)
     release.set_if_there("uses_ssm_state", lambda model: bool(shape.states))
     release.set_if_there("is_deepseek_dsa", lambda model: False)
-    release.set_if_there("resolve_spec_hidden_size", lambda *model, **more: 0)
+    release.set_if_there("resolve_spec_hidden_size", lambda *model, **more: (0, 0))
+    release.set_if_there("init_parallel_runtime", lambda *ranks, **more: ABSENT)
+    release.set_if_there("init_layer_runtime", lambda *ranks, **more: None)
     release.set_if_there("init_threads_binding", lambda *ranks, **more: None)
     base = release.find("Scheduler")
     scheduler = object.__new__(_scheduler_type(base, shape, pools, on_answer))
@@ -228,6 +237,7 @@ def _server_args(release: Release, shape: Shape) -> Any:
         disaggregation_mode="null",
         device="cpu",
         model_config=_model(shape),
+        _model_config=_model(shape),  # where later releases remember it
     )
 
 
@@ -251,6 +261,7 @@ def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
         hybrid_gdn_config=None,
         mamba2_config=True if shape.states else None,
         mtp_draft_device_pools=(),
+        mtp_draft_mamba_pools=(),
     )
     worker = Plain(
         is_hybrid_swa=bool(shape.window),

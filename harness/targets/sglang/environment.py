@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from harness.targets.sglang.eras import era_of, supported
+from harness.targets.sglang.eras import Era, era_of, supported
 from harness.targets.sglang.table import NEEDED
 
 ROOT = Path(".sglang")
@@ -24,32 +24,33 @@ class MissingRelease(Exception):
 
 def folder_of(version: str, root: Path = ROOT) -> Path:
     """Where the unpacked release is; `MissingRelease` where it is not."""
-    check_known(version)
-    folder = root / version
+    folder = root / check_known(version).wheel
     if not (folder / "sglang" / "srt").is_dir():
         raise MissingRelease(
-            f"sglang {version} is not here: make sglang VERSION={version} brings its wheel"
+            f"sglang {version} is not here: make sglang VERSION={folder.name} brings its wheel"
         )
     return folder
 
 
-def check_known(version: str) -> None:
-    """`MissingRelease` for a release that no adapter knows."""
-    if era_of(version) is None:
+def check_known(version: str) -> Era:
+    """Its row; `MissingRelease` for a release that no adapter knows."""
+    era = era_of(version)
+    if era is None:
         raise MissingRelease(f"no adapter knows sglang {version}; there are {supported()}")
+    return era
 
 
 def fetch(version: str, root: Path = ROOT) -> Path:
     """Download the wheels with pip and unpack what the scheduler and the cache are made of."""
-    check_known(version)
-    folder = root / version
+    wheel = check_known(version).wheel
+    folder = root / wheel
     packages = root / PACKAGES
     for needed in NEEDED:
         if not (packages / needed.partition("==")[0]).is_dir():
             with zipfile.ZipFile(_download(needed, root)) as archive:
                 archive.extractall(packages)
     if not (folder / "sglang" / "srt").is_dir():
-        unpack(_download(f"sglang=={version}", root), folder)
+        unpack(_download(f"sglang=={wheel}", root), folder)
     return folder
 
 

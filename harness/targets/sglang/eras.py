@@ -18,12 +18,23 @@ class Era(NamedTuple):
     graphs: bool = False
     plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
 
+    @property
+    def wheel(self) -> str:
+        """The version of its wheel; `-rust` behind it picks the core."""
+        return self.version.partition("-")[0]
+
+    @property
+    def core(self) -> str:
+        """The backend of its tree core, where it has several."""
+        return self.version.partition("-")[2] or "python"
+
 
 ERAS = (
     Era("0.5.12", "monolith", "one tree class, ongoing copies by node"),
     Era("0.5.13", "monolith", "host locks", barrier="schedule"),
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
     Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
+    Era("0.5.20", "core", "receipts", barrier="launch", graphs=True, plans=True),
 )
 
 

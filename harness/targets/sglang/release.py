@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from harness.targets.sglang.device import Copy, Device, device_module
 from harness.targets.sglang.eras import era_of
@@ -52,12 +52,13 @@ class Release:
         import logging
 
         os.environ.update(ENVIRONMENT)
-        load(folder, version)
         logging.disable(logging.CRITICAL)
         self.version = version
         era = era_of(version)
         assert era is not None, f"no adapter knows sglang {version}"
         self.era = era
+        os.environ["SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"] = era.core
+        load(folder, era.wheel)
         self._found: dict[str, Any] = {}
         self.scheduler: Any = upstream("srt.managers.scheduler")
         for name in EXTRA_MODULES:
@@ -169,15 +170,21 @@ def _one_rank(context: Any) -> None:
     """State the ranks of a server of one, where the release reads them from its context."""
     fields = getattr(context, "_parallel_fields", None)
     if fields is not None:
-        names = [name for name in sorted(fields()) if name.endswith(("_rank", "_size"))]
-        stated = {name: 0 if name.endswith("_rank") else 1 for name in names}
+        alone = SimpleNamespace(cpu_group=None, device_group=None, world_size=1, rank_in_group=0)
+        kinds = {"_rank": 0, "_size": 1, "_group": alone}
+        stated = {
+            name: value
+            for name in sorted(fields())
+            for ending, value in kinds.items()
+            if name.endswith(ending)
+        }
         context.get_parallel().override_permanently(**stated)
 
 
 def _record(kind: Any, told: dict[str, Any]) -> Any:
     """The arguments as the operator gave them, without the launch's checks of the machine."""
     if is_dataclass(kind):
-        args: Any = object.__new__(kind)
+        args: Any = object.__new__(cast(Any, kind))
         for name, value in {**_defaults(kind), **told}.items():
             _put(args, name, value)
         return args

@@ -44,7 +44,8 @@ class ReleaseRunner:
         """Build, torture, judge. The scenario and the choices decide, whoever looks on."""
         world = World(self.release, scenario)
         view = View(world.cache, world.pools)
-        oracles = [kind(world, view) for kind in ORACLES if kind.name not in self._without]
+        seen = [kind for kind in ORACLES if view.opaque <= kind.sees_opaque]
+        oracles = [kind(world, view) for kind in seen if kind.name not in self._without]
         marks = Marks(world, view)
         world.watchers = [view, *oracles, marks]
         kernel = world.kernel

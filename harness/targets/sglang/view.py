@@ -46,13 +46,24 @@ class Held(NamedTuple):
 
 def held_by(req: Any) -> Held | None:
     """None where it has no slots. A record of its own holds them from 0.5.17 on."""
-    if req.req_pool_idx is None:
+    if field_of(req, "req_pool_idx") is None or getattr(req, "kv_committed_freed", False):
         return None
-    record = getattr(req, "kv", req)
-    if record is None or getattr(req, "kv_committed_freed", False):
-        return None
-    cached = int(req.cache_protected_len)
-    return Held(cached, max(cached, int(record.swa_evicted_seqlen)), int(record.kv_allocated_len))
+    cached = int(field_of(req, "cache_protected_len"))
+    return Held(cached, max(cached, _slid_to(req)), int(field_of(req, "kv_allocated_len")))
+
+
+def _slid_to(req: Any) -> int:
+    """Where its window begins; by component from 0.5.22 on."""
+    cursors = getattr(getattr(req, "kv", None), "component_evicted_seqlens", None)
+    if cursors is None:
+        return int(field_of(req, "swa_evicted_seqlen"))
+    return next((at for kind, at in cursors.items() if NAMES[int(kind)] == "swa"), 0)
+
+
+def field_of(req: Any, name: str) -> Any:
+    """A field of a request, or of its record of what it holds, where releases moved it later."""
+    record = getattr(req, "kv", None)
+    return getattr(record, name) if hasattr(record, name) else getattr(req, name)
 
 
 class View:
@@ -64,6 +75,7 @@ class View:
         self.pools = pools
         self.components = [NAMES[int(kind)] for kind in cache.tree_components]
         self._seen: list[Node] | None = None
+        self.opaque = type(self.tree).__name__.startswith("Rust")  # it shows no nodes
         self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
 
     def forget(self) -> None:
@@ -77,7 +89,7 @@ class View:
     def nodes(self) -> list[Node]:
         """Root first, parents before children, children in the order in which they came."""
         if self._seen is None:
-            self._seen = list(self._look())
+            self._seen = [] if self.opaque else list(self._look())
         return self._seen
 
     def _look(self) -> Iterator[Node]:
@@ -124,7 +136,8 @@ class View:
         if component == "swa":
             return _free_of(allocator.swa_attn_allocator, [])
         inner = getattr(allocator, "full_attn_allocator", allocator)
-        return _free_of(inner, [] if allocator.is_not_in_free_group else allocator.free_group)
+        grouped = not getattr(allocator, "is_not_in_free_group", True)  # no groups from 0.5.19 on
+        return _free_of(inner, allocator.free_group if grouped else [])
 
     def size(self, component: str) -> int:
         if component == "mamba":
@@ -167,7 +180,10 @@ def slots_of(value: Any) -> Slots | None:
 
 def _free_of(allocator: Any, group: list[Any]) -> Slots:
     """Free pages as slots, with those that wait in a free group."""
-    pages = np.concatenate([allocator.free_pages.numpy(), allocator.release_pages.numpy()])
+    if hasattr(allocator, "staged_pages"):  # one question for all of them from 0.5.20 on
+        pages = allocator.get_all_free_pages().numpy()
+    else:
+        pages = np.concatenate([allocator.free_pages.numpy(), allocator.release_pages.numpy()])
     size = allocator.page_size
     slots = (pages[:, None] * size + np.arange(size)).reshape(-1) if size > 1 else pages
     waiting = [item.numpy().astype(np.int64) for item in group]

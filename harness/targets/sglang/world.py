@@ -23,6 +23,7 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
+from harness.targets.sglang.view import field_of
 
 CACHE = ("cache",)
 SPINS = 3  # passes without a batch before the loop waits for something to change
@@ -288,13 +289,13 @@ class World:
     def row_of(self, req: Any, start: int, stop: int) -> Row:
         """Where a request's tokens lie as its batch is launched."""
         row = Row(req.rid, start, stop, self.truth[req.rid])
-        slots = self.pools.rows.req_to_token[req.req_pool_idx, :stop].long()
+        slots = self.pools.rows.req_to_token[field_of(req, "req_pool_idx"), :stop].long()
         row.full = slots.numpy().copy()
         if self.shape.window:
             mapping = self.pools.allocator.full_to_swa_index_mapping
             row.swa = mapping[slots].numpy().copy()
         if self.shape.states:
-            row.state = int(req.mamba_pool_idx)
+            row.state = int(field_of(req, "mamba_pool_idx"))
         return row
 
     def _forward(self, launch: Launch) -> None:

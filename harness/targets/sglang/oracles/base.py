@@ -21,6 +21,7 @@ class Oracle:
     """Told what happens; raises `Broken` where a promise does not hold."""
 
     name: ClassVar[str]
+    sees_opaque: ClassVar[bool] = False  # whether it needs no nodes
 
     def __init__(self, world: World, view: View) -> None:
         self.world = world

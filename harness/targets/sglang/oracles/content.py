@@ -15,6 +15,7 @@ class Content(Oracle):
     """Judged where the model reads (the end of every bug) and, earlier, in the host pools."""
 
     name = "C"
+    sees_opaque = True
 
     def reads(self, row: Row) -> None:
         truth = np.array(row.truth[: row.start], dtype=np.int64)

@@ -11,6 +11,7 @@ class Copies(Oracle):
     """Looks at every copy that waits in a stream, between the scheduler's calls."""
 
     name = "D"
+    sees_opaque = True
 
     def settled(self) -> None:
         for name, stream in self.world.streams.items():

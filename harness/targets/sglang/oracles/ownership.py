@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
-from harness.targets.sglang.view import Node, Slots, held_by
+from harness.targets.sglang.view import Node, Slots, field_of, held_by
 
 
 class Ownership(Oracle):
@@ -46,14 +46,15 @@ class Ownership(Oracle):
         claims = []
         for rid, req in self.world.live.items():
             if component == "mamba":
-                if req.mamba_pool_idx is not None:
-                    claims.append((rid, np.array([int(req.mamba_pool_idx)])))
+                state = field_of(req, "mamba_pool_idx")
+                if state is not None:
+                    claims.append((rid, np.array([int(state)])))
                 continue
             held = held_by(req)
             if held is None:
                 continue
             first = held.window_from if component == "swa" else held.cached
-            row = self.view.pools.rows.req_to_token[req.req_pool_idx]
+            row = self.view.pools.rows.req_to_token[field_of(req, "req_pool_idx")]
             slots = row[first : held.allocated].numpy().astype(np.int64)
             if component == "swa":
                 slots = self._mapped(slots)
@@ -68,7 +69,7 @@ class Ownership(Oracle):
             held = held_by(req)
             if held is None:
                 continue
-            row = self.view.pools.rows.req_to_token[req.req_pool_idx]
+            row = self.view.pools.rows.req_to_token[field_of(req, "req_pool_idx")]
             slots = row[: held.allocated].numpy()
             lost = slots[np.isin(slots, free)]
             if len(lost):
