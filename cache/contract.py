@@ -127,6 +127,12 @@ class Cache(ABC):
     transfers: "Transfers"
     storage: "StorageTier | None" = None  # tells what schedulers and storage's streams call
 
+    @property
+    def ranks(self) -> "tuple[Cache, ...]":
+        """The cache of each tensor-parallel rank, whose copies run and fail by themselves; handles
+        are the first one's. A cache for one rank is its own only one."""
+        return (self,)
+
     @abstractmethod
     def match(self, key: Key) -> Match:
         """The longest servable and loadable prefixes of `key`, in whole pages, at most n-1 tokens.

@@ -72,6 +72,9 @@ class Observer:
     def running(self, copy: "Copy") -> None:
         """Before the bytes move."""
 
+    def overruled(self, copy: "Copy") -> None:
+        """It ran, and counts as broken, for another rank's did."""
+
     def acknowledged(self, copy: "Copy") -> None:
         """`copy.state` tells whether its targets became ready or were given back."""
 

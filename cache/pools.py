@@ -33,6 +33,13 @@ class SlotPool:
         self._free = list(range(capacity - 1, -1, -1))
         self._owner = bytearray(capacity)
 
+    def limit(self, capacity: int) -> None:
+        """Use `capacity` slots at most, for another rank has no more. Before the first is used."""
+        assert 0 <= capacity <= len(self._owner)
+        assert len(self._free) == self.capacity
+        self.capacity = capacity
+        self._free = list(range(capacity - 1, -1, -1))
+
     @property
     def free_slots(self) -> int:
         return len(self._free)

@@ -127,6 +127,12 @@ class Transfers:
         assert copy is self.next_to_run(copy.target), "copies of a direction run in order"
         copy.state = CopyState.BROKEN
 
+    def overrule(self, copy: Copy) -> None:
+        """Another rank's part of the transfer failed: this one, which ran, is broken with it."""
+        assert copy.state is CopyState.RAN
+        copy.state = CopyState.BROKEN
+        self._observer.overruled(copy)
+
     def retire(self, copy: Copy) -> None:
         """Take an acknowledged copy off its queue."""
         queue = self.queues[copy.target]

@@ -84,6 +84,10 @@ class UnifiedCache(Cache):
                 observer,
             )
 
+    @property
+    def ranks(self) -> "tuple[UnifiedCache, ...]":
+        return (self,)
+
     # -- admission ---------------------------------------------------------------------------
 
     def match(self, key: Key) -> Match:

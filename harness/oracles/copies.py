@@ -82,6 +82,11 @@ class Copies(Oracle):
             if not other.ran and other.copy.state is CopyState.QUEUED:
                 self.report("D2", "ran.order", f"{other.copy} first", copy)
 
+    def overruled(self, copy: Copy) -> None:
+        """Another rank's copy failed, so this one is not expected to be done."""
+        if copy.number in self._flights:
+            self._flights[copy.number].ran = False
+
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         targets, sources = self._targets[pool], self._sources[pool]
         if not targets and not sources:

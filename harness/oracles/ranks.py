@@ -1,0 +1,166 @@
+"""R1: after every operation the ranks have decided alike, and at rest their trees are equal.
+R2: they take part in the same agreements in the same order, and the least offer is agreed on.
+
+Each rank's cache tells its journal what it decides; at the end of an operation the journals are
+compared and begun anew, so the cost is that of what was decided. Slot numbers and the times at
+which bytes move are a rank's own and no part of it.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import zip_longest
+
+from cache.agreement import RanksObserver
+from cache.config import Tier
+from cache.contract import Commit, Demand, LoadBack, Match, Room
+from cache.locks import Lock
+from cache.observer import Observer
+from cache.table import PageTable
+from cache.transfers import Copy
+from cache.tree import Node
+from cache.unified import UnifiedCache
+
+Sink = Callable[[str, str, object, object], None]  # oracle, signature, expected, seen
+Entry = tuple[Hashable, ...]  # the event, and what was decided
+
+
+class Ranks(RanksObserver):
+    """Give it to a `RankedCache` as its observer, and `journals[n]` to rank n's."""
+
+    def __init__(self, ranks: int, report: Sink) -> None:
+        self.journals = tuple(Journal() for _ in range(ranks))
+        self._offers: list[list[tuple[str, int]]] = [[] for _ in range(ranks)]
+        self._concluded = 0  # of the offers noted down
+        self._report = report
+
+    def offered(self, rank: int, subject: str, value: int) -> None:
+        self._offers[rank].append((subject, value))
+
+    def agreed(self, value: int) -> None:
+        met = [offers[self._concluded] for offers in self._offers]
+        self._concluded += 1
+        least = min(offer for _, offer in met)
+        if value != least:
+            self._report("R1", "agreed", f"the least offer, {least}", f"{value} of {met}")
+
+    def stepped(self) -> None:
+        """The operation is over: so are its agreements, and all ranks have decided."""
+        if any(self._offers):
+            self._compare_agreements()
+        first = self.journals[0].entries
+        if any(journal.entries != first for journal in self.journals[1:]):
+            self._tell_apart()
+        for journal in self.journals:
+            journal.entries.clear()
+
+    def at_rest(self, caches: Sequence[UnifiedCache]) -> None:
+        """Nothing is in flight: the trees are compared whole."""
+        first = list(_content(caches[0]))
+        for rank, cache in enumerate(caches[1:], 1):
+            for mine, other in zip_longest(first, _content(cache)):
+                if mine != other:
+                    self._report("R1", "tree", mine, f"{other} on rank {rank}")
+                    break
+
+    def _compare_agreements(self) -> None:
+        first = [subject for subject, _ in self._offers[0]]
+        for rank, offers in enumerate(self._offers[1:], 1):
+            subjects = [subject for subject, _ in offers]
+            if subjects != first:
+                signature = "missing" if len(subjects) != len(first) else "order"
+                self._report("R2", signature, first, f"{subjects} on rank {rank}")
+        for offers in self._offers:
+            offers.clear()
+        self._concluded = 0
+
+    def _tell_apart(self) -> None:
+        for rank, journal in enumerate(self.journals[1:], 1):
+            pairs = zip_longest(self.journals[0].entries, journal.entries)
+            for mine, other in pairs:
+                if mine != other:
+                    event = (mine or other or ("nothing",))[0]
+                    self._report("R1", f"decided.{event}", mine, f"{other} on rank {rank}")
+                    break
+
+
+class Journal(Observer):
+    """What one rank decided since the last comparison, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    # structure and residency
+
+    def added(self, node: Node) -> None:
+        self.entries.append(("added", *_place(node)))
+
+    def split(self, upper: Node, lower: Node) -> None:
+        self.entries.append(("split", *_place(upper), *_place(lower)))
+
+    def removed(self, node: Node) -> None:
+        self.entries.append(("removed", *_place(node)))
+
+    def filling(self, node: Node, tier: Tier, component: int) -> None:
+        self.entries.append(("filling", *_place(node), tier, component))
+
+    def stored(self, node: Node, tier: Tier, component: int) -> None:
+        self.entries.append(("stored", *_place(node), tier, component))
+
+    def dropped(self, node: Node, tier: Tier, component: int) -> None:
+        self.entries.append(("dropped", *_place(node), tier, component))
+
+    # locks and copies
+
+    def locked(self, lock: Lock) -> None:
+        self.entries.append(("locked", lock.holder, *_place(lock.anchor), *lock.reach))
+
+    def unlocked(self, lock: Lock) -> None:
+        self.entries.append(("unlocked", lock.holder, *_place(lock.anchor)))
+
+    def narrowed(self, lock: Lock, component: int) -> None:
+        self.entries.append(("narrowed", lock.holder, component))
+
+    def issued(self, copy: Copy) -> None:
+        pages = sum(len(part.target) for part in copy.parts)
+        self.entries.append(("issued", copy.number, copy.target, pages))
+
+    def acknowledged(self, copy: Copy) -> None:
+        self.entries.append(("acknowledged", copy.number, copy.target, copy.state.value))
+
+    # results
+
+    def matched(self, match: Match) -> None:
+        self.entries.append(("matched", match.device.end, match.anchor.end, *match.load_pages))
+
+    def loaded_back(self, match: Match, result: LoadBack) -> None:
+        self.entries.append(("loaded_back", result.outcome.value, result.pages, result.room))
+
+    def settled(self, match: Match, table: PageTable) -> None:
+        waits = tuple(copy.number for copy in table.waits)
+        self.entries.append(("settled", table.holder, table.shared, waits))
+
+    def extended(self, table: PageTable, room: Room) -> None:
+        self.entries.append(("extended", table.holder, len(table.full), room))
+
+    def committed(self, table: PageTable, result: Commit) -> None:
+        self.entries.append(("committed", table.holder, result))
+
+    def closed(self, table: PageTable) -> None:
+        self.entries.append(("closed", table.holder))
+
+    def made_room(self, demand: Demand, room: Room) -> None:
+        self.entries.append(("made_room", demand, room))
+
+
+def _place(node: Node) -> tuple[int, int, int]:
+    return node.number, node.start, node.end
+
+
+def _content(cache: UnifiedCache) -> Iterator[Entry]:
+    """Every node and what it has where; then the free slots of every pool."""
+    for node in cache.tree.nodes():
+        there = tuple(slots is not None for tier in Tier for slots in node.slots[tier])
+        filling = tuple(copy is not None for tier in Tier for copy in node.inbound[tier])
+        counts = tuple(tuple(node.locks[tier]) for tier in Tier)
+        yield (node.namespace, *_place(node), node.edge, there, filling, counts, node.hits)
+    for pool in cache.pools.values():
+        yield (pool.name, pool.free_slots)
