@@ -4,12 +4,14 @@ Each names a situation in which caches of this kind have broken. A run counts ho
 each; a verdict without the marks that its profile requires is inconclusive.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.ranks import Standing
 from cache.storage.contract import Status
 from cache.storage_moves import Outcome, Persist, Prefetch
 from cache.table import PageTable
@@ -37,6 +39,10 @@ STORAGE_MEANINGS: tuple[Meaning, ...] = (
     Meaning(
         "split_while_persisting", "a node was cut while its pages were on their way to storage"
     ),
+)
+RANKS_MEANINGS: tuple[Meaning, ...] = (
+    Meaning("ranks_landed_apart", "a copy had run on one rank and not yet on another"),
+    Meaning("ranks_failed_apart", "a copy broke on one rank and ran on another"),
 )
 MEANINGS: tuple[Meaning, ...] = (
     Meaning("prefix_hit", "a request was served a cached prefix"),
@@ -77,6 +83,7 @@ MEANINGS: tuple[Meaning, ...] = (
     Meaning("abort_while_loading", "a client left while its load-back was in flight"),
     Meaning("abort_while_running", "a client left during prefill or decode"),
     *STORAGE_MEANINGS,
+    *RANKS_MEANINGS,
 )
 
 
@@ -122,6 +129,15 @@ class Marks(Observer):
         self.counts["chunked_prefill"] += job.chunks > 1
         if job.status is JobStatus.ABORTED:
             self.hit(_ABORTED.get(job.aborted_in, "abort_while_running"))
+
+    # -- between ranks -------------------------------------------------------------------------
+
+    def offers_met(self, subject: str, offers: Sequence[int]) -> None:
+        """What ranks offered each other in an agreement."""
+        if subject.startswith("copies"):
+            apart = min(offers) != max(offers)
+            self.counts["ranks_landed_apart"] += apart and min(offers) == Standing.UNDER_WAY
+            self.counts["ranks_failed_apart"] += apart and min(offers) == Standing.BROKEN
 
     # -- from the cache ------------------------------------------------------------------------
 

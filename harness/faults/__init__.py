@@ -12,6 +12,7 @@ from harness.faults import (
     locks,
     ownership,
     progress,
+    ranks,
     states,
     storage,
 )
@@ -29,6 +30,7 @@ _FAMILIES = (
     progress,
     states,
     storage,
+    ranks,
     canary,
 )
 

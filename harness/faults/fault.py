@@ -6,12 +6,15 @@ switches for it.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
+from cache.ranks import RankedCache
 from cache.unified import UnifiedCache
 
 Apply = Callable[[UnifiedCache], None]
+Between = Callable[[RankedCache], None]
 
 
 class UnknownFault(ValueError):
@@ -30,11 +33,23 @@ class Fault:
     story: str
     oracles: tuple[str, ...]
     apply: Apply
+    between: Between | None = None  # for what lies between ranks; `apply` then does nothing
 
     @property
-    def storage_share(self) -> float | None:
-        """In how many of the worlds that look for it there must be storage; None: as ever."""
-        return 1.0 if self.family == "storage" else None
+    def shares(self) -> dict[str, float]:
+        """How many of the worlds that look for it must have what it needs, for `swarm`."""
+        if self.between is not None:
+            return {"storage_share": 0.0, "ranks_share": 1.0}
+        return {"storage_share": 1.0} if self.family == "storage" else {}
+
+    def put_into(self, cache: UnifiedCache | RankedCache) -> None:
+        """Into a built cache: every rank runs the same defective code, but where the defect lies
+        between them."""
+        if isinstance(cache, RankedCache) and self.between is not None:
+            self.between(cache)
+        else:
+            for rank in cache.ranks:
+                self.apply(rank)
 
 
 class Family:
@@ -46,6 +61,16 @@ class Family:
         self.name = name
         self.faults: list[Fault] = []
 
+    def between(self, *oracles: str, reference: str = "") -> Callable[[Between], Between]:
+        """For defects between ranks, which a cache for one rank cannot have."""
+
+        def add(between: Between) -> Between:
+            self.fault(*oracles, reference=reference)(_nothing(between))
+            self.faults[-1] = replace(self.faults[-1], between=between)
+            return between
+
+        return add
+
     def fault(self, *oracles: str, reference: str = "") -> Callable[[Apply], Apply]:
         def add(apply: Apply) -> Apply:
             text = " ".join((apply.__doc__ or "").split("\n\n", 1)[0].split())
@@ -55,6 +80,15 @@ class Family:
             return apply
 
         return add
+
+
+def _nothing(between: Between) -> Apply:
+    """Leaves a cache as it is, under the name and with the words of `between`."""
+
+    @wraps(between)
+    def apply(cache: UnifiedCache) -> None: ...
+
+    return apply
 
 
 class Tampered:
@@ -86,15 +120,20 @@ def forgotten(owner: Any, name: str) -> Iterator[None]:
         setattr(owner, name, original)
 
 
-def tampered_calls(cache: UnifiedCache) -> int:
+def tampered_calls(cache: UnifiedCache | RankedCache) -> int:
     """How often defective code of this cache was called."""
+    if isinstance(cache, RankedCache):
+        between = sum(_calls([cache, *vars(cache).values()]))
+        return between + sum(tampered_calls(rank) for rank in cache.ranks)
     owners: list[Any] = [cache, *vars(cache).values(), *cache.pools.values()]
     owners += cache.residency.victims.values()
     if cache.storage is not None:
         owners += [*vars(cache.storage).values(), *vars(cache.storage.backend).values()]
-    return sum(
-        method.calls
-        for owner in owners
-        for method in getattr(owner, "__dict__", {}).values()
-        if isinstance(method, Tampered)
-    )
+    return sum(_calls(owners))
+
+
+def _calls(owners: list[Any]) -> Iterator[int]:
+    for owner in owners:
+        for method in getattr(owner, "__dict__", {}).values():
+            if isinstance(method, Tampered):
+                yield method.calls

@@ -21,7 +21,7 @@ from harness.explore.prng import derive
 from harness.explore.shrink import shrink
 from harness.explore.strategies import Strategy
 from harness.explore.tape import LenientReplay
-from harness.faults import FAULTS, fault_named
+from harness.faults import FAULTS, Fault, fault_named
 from harness.hunt.picture import picture_of
 from harness.hunt.runner import ArenaRunner
 from harness.hunt.scenario import simpler, swarm
@@ -98,7 +98,7 @@ def hunt_one(
 ) -> Hunted:
     """One campaign, until something is found or the budget is spent."""
     runner = _Probe(name, without)
-    worlds = BothGrains(fault_named(name).storage_share)
+    worlds = BothGrains(fault_named(name))
     campaign = Campaign(runner=runner, scenarios=worlds, strategy=_strategy(), seed=seed)
     started = time.monotonic()
     report = campaign.run(
@@ -130,22 +130,25 @@ class _Probe:
         self.reached = self.reached or self._faulty.tampered_calls() > 0
         if self.reached and not self.triggered:
             clean = self._clean.run(scenario, LenientReplay(outcome.tape))
-            ends = [picture_of(runner.cache) for runner in (self._faulty, self._clean)]
+            ends = [
+                [picture_of(rank) for rank in runner.tortured.ranks]
+                for runner in (self._faulty, self._clean)
+            ]
             self.triggered = ends[0] != ends[1] or clean.tape.order != outcome.tape.order
         return outcome
 
 
 class BothGrains:
-    """Small worlds of either grain in turn, so many with storage."""
+    """Small worlds of either grain in turn, with what a fault needs."""
 
-    def __init__(self, storage_share: float | None = None) -> None:
+    def __init__(self, fault: Fault | None = None) -> None:
         self._drawn = 0
-        self._storage_share = storage_share
+        self._shares = {} if fault is None else fault.shares
 
     def draw(self, seed: int) -> Scenario:
         self._drawn += 1
         grain = GRAINS[self._drawn % len(GRAINS)]
-        return swarm(grain, storage_share=self._storage_share).draw(seed)
+        return swarm(grain, **self._shares).draw(seed)
 
 
 def _strategy() -> Strategy:

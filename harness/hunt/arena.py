@@ -5,7 +5,8 @@
     A<n>     the client of request n goes away
     P<n>     something wants device room
     Q<n>     something wants recurrent states
-    h2d d2h  the copy streams; under a search a copy runs, or fails, whenever it likes
+    h2d d2h  the copy streams; under a search a copy runs, or fails, whenever it likes; h2d1 .. are
+             those of further ranks
     ack      the scheduler takes note of what has landed
 
 With the scheduler grain an admission is one segment, as on a single scheduler thread; with the fine
@@ -16,15 +17,16 @@ from array import array
 from collections.abc import Awaitable, Hashable
 
 from cache.config import Tier
-from cache.contract import Demand, Room
+from cache.contract import Demand
 from cache.keys import Key, pages_of
 from cache.table import PageTable
-from cache.transfers import CopyState
-from cache.unified import UnifiedCache
+from cache.transfers import CopyState, Transfers
 from harness.engine.admission import Admission, Verdict
 from harness.engine.marks import Marks
 from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
+from harness.hunt.ranks import STREAMS, Tortured, stream_name
+from harness.hunt.refusals import Refusals
 from harness.hunt.scenario import GROUPS, Request, recurrent, requests_of
 from harness.hunt.state import cache_state
 from harness.hunt.storage import StorageTasks
@@ -32,7 +34,6 @@ from harness.hunt.storage import StorageTasks
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
 ALIKE = 70  # the first voice of groups that speak with one: above all requests' own
-STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
 
 
 class Seeker:
@@ -71,14 +72,14 @@ class Seeker:
 class Arena:
     """Built for one run of one scenario around a cache that is ready to be tortured."""
 
-    def __init__(self, scenario: Scenario, cache: UnifiedCache, marks: Marks) -> None:
+    def __init__(self, scenario: Scenario, cache: Tortured, marks: Marks) -> None:
         self.kernel = Kernel()
         self.cache = cache
         self._marks = marks
         self._scenario = scenario
         self._recurrent = recurrent(scenario)
         self._fine = scenario["grain"] == "fine"
-        self._refusals_left = FAILURES
+        self._refusals = Refusals(self.kernel, FAILURES)
         self._failures_left = FAILURES if scenario["copies_fail"] else 0
         self._size = cache.config.page_size
         self._admission = Admission(cache, self._step)
@@ -100,7 +101,7 @@ class Arena:
     def start(self) -> None:
         self.kernel.state_key = self._state
         if self._scenario["rooms_fail"]:
-            self._refuse_rooms()
+            self._refusals.begin(self.cache.ranks)
         self.kernel.spawn("setup", self._setup())
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -124,8 +125,10 @@ class Arena:
             self._drain()
         spawn = self.kernel.spawn
         if self.cache.config.hierarchical:
-            for tier in (Tier.HOST, Tier.DEVICE):
-                spawn(STREAMS[tier], self._stream(tier), daemon=True)
+            for number, rank in enumerate(self.cache.ranks):
+                for tier in (Tier.HOST, Tier.DEVICE):
+                    stream = self._stream(rank.transfers, tier)
+                    spawn(stream_name(tier, number), stream, daemon=True)
             spawn("ack", self._acknowledge(), daemon=True)
         if self._storage is not None:
             self._storage.start()
@@ -180,8 +183,7 @@ class Arena:
         self.cache.make_room(self._demand(full, swa, states))
         self._kick()
 
-    async def _stream(self, tier: Tier) -> None:
-        transfers = self.cache.transfers
+    async def _stream(self, transfers: Transfers, tier: Tier) -> None:
         while True:
             if transfers.next_to_run(tier) is None:
                 await self.kernel.wait(self._issued[tier], "copy.idle")
@@ -354,39 +356,17 @@ class Arena:
     # -- helpers -------------------------------------------------------------------------------
 
     def _state(self) -> Hashable:
-        left = (self._failures_left, self._refusals_left)
+        left = (self._failures_left, self._refusals.left)
         seekers = tuple(s.state() for s in self.seekers)
+        caches = tuple(cache_state(rank) for rank in self.cache.ranks)
         if self._storage is None:
-            return (cache_state(self.cache), left, seekers)
-        return (cache_state(self.cache), left, seekers, self._storage.state())
+            return (caches, left, seekers)
+        return (caches, left, seekers, self._storage.state())
 
     @property
     def refused(self) -> bool:
         """Whether room that could be had was refused in this run."""
-        return self._refusals_left < FAILURES
-
-    def _refuse_rooms(self) -> None:
-        """Any making of room, on either tier, may fall short, as if everything were held by
-        somebody else."""
-        evictor, hosts = self.cache.evictor, self.cache.backups._hosts
-        make_room, make_host_room = evictor.make_room, hosts.make_room
-
-        def on_device(demand: Demand) -> Room:
-            if self._refuses("room.refuse"):
-                nothing = (0,) * self.cache.config.width
-                return Room(tuple(max(1, n) for n in demand[: len(nothing)]), nothing)
-            return make_room(demand)
-
-        def on_host(pages: list[int]) -> bool:
-            return not self._refuses("backup.refuse") and make_host_room(pages)
-
-        evictor.make_room = on_device  # type: ignore[method-assign]
-        hosts.make_room = on_host  # type: ignore[method-assign]
-
-    def _refuses(self, label: str) -> bool:
-        refuses = bool(self._refusals_left and self.kernel.draw(label, 2))
-        self._refusals_left -= refuses
-        return refuses
+        return self._refusals.any
 
     def _storage_step(self, name: str) -> Awaitable[None]:
         return self._step(name, TREE)
@@ -461,8 +441,9 @@ class Arena:
         while len(transfers) < left:
             left = len(transfers)
             for tier in Tier:
-                while (copy := transfers.next_to_run(tier)) is not None:
-                    transfers.run(copy)
+                for rank in self.cache.ranks:
+                    while (copy := rank.transfers.next_to_run(tier)) is not None:
+                        rank.transfers.run(copy)
                 while (copy := transfers.next_to_acknowledge(tier)) is not None:
                     self.cache.acknowledge(copy)
 

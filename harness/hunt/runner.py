@@ -14,9 +14,10 @@ from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
 from harness.faults import Fault, fault_named, tampered_calls
 from harness.hunt.arena import Arena
+from harness.hunt.build import Built, build
+from harness.hunt.ranks import Tortured
 from harness.hunt.scenario import config_of
 from harness.hunt.stall import Stalled, stall_watch
-from harness.hunt.storage import IDENTITY, storage_of
 from harness.hunt.transitions import Transitions
 from harness.oracles import Violation, Watch, default_oracles, violation_of
 
@@ -45,11 +46,12 @@ class ArenaRunner:
     def __init__(self, fault: Fault | None = None, *, without: tuple[str, ...] = ()) -> None:
         self._fault = fault
         self._without = without
-        self.cache: UnifiedCache  # of the last run
+        self.tortured: Tortured  # of the last run
+        self.cache: UnifiedCache  # of its first rank
 
     def tampered_calls(self) -> int:
         """How often the last run came into its fault's code."""
-        return tampered_calls(self.cache)
+        return tampered_calls(self.tortured)
 
     def run(
         self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
@@ -66,13 +68,10 @@ class ArenaRunner:
             listeners=[marks, moves],
             on_violation=lambda seen: None if excused(seen) else found.append(seen),
         )
-        self.cache = cache = UnifiedCache(
-            config, watch, backend=storage_of(scenario), identity=IDENTITY
-        )
-        watch.attach(cache)
-        if fault is not None:
-            fault.apply(cache)
-        arena = Arena(scenario, cache, marks)
+        built = build(scenario, watch, fault, without=self._without, on_offers=marks.offers_met)
+        self.tortured = built.cache
+        self.cache = built.cache.ranks[0]
+        arena = Arena(scenario, built.cache, marks)
         kernel = arena.kernel
         steps = 0
 
@@ -94,7 +93,7 @@ class ArenaRunner:
                 spectator.after_step(task, point)
 
         if spectator is not None:
-            spectator.begin(cache)
+            spectator.begin(self.cache)
 
         kernel.on_step, kernel.after_step = on_step, after_step
         arena.start()
@@ -107,7 +106,7 @@ class ArenaRunner:
             if isinstance(ended.error, Divergence):
                 raise ended.error
             if not found:
-                self._judge(ended, arena, watch, (marks, moves), found, steps)
+                self._judge(ended, arena, built, (marks, moves), found, steps)
         tape = search.tape
         return Outcome(
             verdict=_verdict(found[0]) if found else None,
@@ -120,7 +119,7 @@ class ArenaRunner:
         self,
         ended: Ended,
         arena: Arena,
-        watch: Watch,
+        built: Built,
         reached: tuple[Marks, Transitions],
         found: list[Violation],
         steps: int,
@@ -136,7 +135,7 @@ class ArenaRunner:
                 arena.rest()
                 for counter in reached:
                     counter.freeze()  # the flush at rest evicts nothing
-                watch.at_rest()
+                built.at_rest()
             except Exception as error:
                 found.append(_broken(error, steps))
 

@@ -5,11 +5,13 @@ that shrinking one knob never makes another one wrong.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Perhaps, Swarm
+from harness.hunt.ranks import RANKS, ranks_in, spare_pages
 from harness.hunt.storage import STORAGE, storage_config
 
 GROUPS = 2
@@ -35,13 +37,18 @@ _REQUEST: dict[str, Knob] = {
     "abort": Feature(0.2),
 }
 STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
+RANKS_SHARE = 0.15  # of all worlds have several ranks, if they have no storage
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
 
-def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
-    """Every schedule its own sizes, policies, mix and switches; so many with storage."""
+def swarm(
+    grain: str, *, storage_share: float | None = None, ranks_share: float | None = None
+) -> Swarm:
+    """Every schedule its own sizes, policies, mix and switches; so many with storage, and so many
+    of the others with several ranks."""
     share = STORAGE_SHARE if storage_share is None else storage_share
+    several = RANKS_SHARE if ranks_share is None else ranks_share
     return Swarm(
         knobs={
             "page_size": Options((1, 2, 4)),
@@ -68,6 +75,7 @@ def swarm(grain: str, *, storage_share: float | None = None) -> Swarm:
             "states": Number(2, 8),
             "forget": Number(0, 4),  # states that leave the device before the requests come
             "state_pressure": Many(_STATE_PRESSURE, 0, 1),
+            "ranks": Perhaps(RANKS, several),
         },
         fixed={"grain": grain},
     )
@@ -118,6 +126,23 @@ class Request(NamedTuple):
     abort: bool
 
 
+def configs_of(scenario: Scenario) -> list[CacheConfig]:
+    """The cache of each rank: its pools may be larger than the first one's."""
+    first = config_of(scenario)
+    return [_larger(first, spare_pages(scenario, n)) for n in range(ranks_in(scenario))]
+
+
+def _larger(config: CacheConfig, spare: int) -> CacheConfig:
+    pools = {
+        component.name.lower(): PoolPages(
+            config.pools(component).device + spare,
+            config.pools(component).host + (spare if config.hierarchical else 0),
+        )
+        for component in config.components
+    }
+    return replace(config, **pools) if spare else config  # type: ignore[arg-type]
+
+
 def config_of(scenario: Scenario) -> CacheConfig:
     """The cache of a scenario. A window never needs more SWA slots than there are."""
     page, device, ratio = scenario["page_size"], scenario["device"], scenario["ratio"]
@@ -149,6 +174,7 @@ _ITEMS = {
     "pressure": _PRESSURE,
     "storage": STORAGE,
     "state_pressure": _STATE_PRESSURE,
+    "ranks": RANKS,
 }
 
 

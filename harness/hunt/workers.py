@@ -167,8 +167,8 @@ class _Scenarios:
 
     def __init__(self, search: Search, job: int) -> None:
         grains = ("scheduler", "fine") if search.grain == "both" else (search.grain,)
-        share = fault_named(search.fault).storage_share if search.fault else None
-        self._swarms = [swarm(grain, storage_share=share) for grain in grains]
+        shares = fault_named(search.fault).shares if search.fault else {}
+        self._swarms = [swarm(grain, **shares) for grain in grains]
         if search.target != REFERENCE:
             self._swarms = [release_swarm()]
         self._fixed = search.scenario

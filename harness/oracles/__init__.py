@@ -23,6 +23,7 @@ from harness.oracles.ownership import Ownership
 from harness.oracles.persists import Persists
 from harness.oracles.prefetches import Prefetches
 from harness.oracles.progress import Progress
+from harness.oracles.ranks import Ranks
 from harness.oracles.service import Service
 from harness.oracles.slot_map import MapOracle
 from harness.oracles.structure import Structure
@@ -32,6 +33,7 @@ from harness.oracles.watch import Watch
 __all__ = [
     "FAMILIES",
     "Oracle",
+    "Ranks",
     "Violation",
     "Watch",
     "default_oracles",

@@ -20,24 +20,32 @@ from cache.tree import Node
 from cache.unified import UnifiedCache
 
 Sink = Callable[[str, str, object, object], None]  # oracle, signature, expected, seen
+NOTHING = ("no agreement", 0)
+OnOffers = Callable[[str, list[int]], None]
 Entry = tuple[Hashable, ...]  # the event, and what was decided
 
 
 class Ranks(RanksObserver):
     """Give it to a `RankedCache` as its observer, and `journals[n]` to rank n's."""
 
-    def __init__(self, ranks: int, report: Sink) -> None:
+    def __init__(self, ranks: int, report: Sink, *, on_offers: OnOffers | None = None) -> None:
+        """`on_offers(subject, offers)` is told of every agreement."""
         self.journals = tuple(Journal() for _ in range(ranks))
         self._offers: list[list[tuple[str, int]]] = [[] for _ in range(ranks)]
         self._concluded = 0  # of the offers noted down
         self._report = report
+        self._on_offers = on_offers
 
     def offered(self, rank: int, subject: str, value: int) -> None:
+        if rank == 0 and any(len(o) != len(self._offers[0]) for o in self._offers):
+            self._compare_agreements()  # the agreement before is over, and somebody was missing
         self._offers[rank].append((subject, value))
 
     def agreed(self, value: int) -> None:
         met = [offers[self._concluded] for offers in self._offers]
         self._concluded += 1
+        if self._on_offers is not None:
+            self._on_offers(met[0][0], [offer for _, offer in met])
         least = min(offer for _, offer in met)
         if value != least:
             self._report("R1", "agreed", f"the least offer, {least}", f"{value} of {met}")
@@ -62,12 +70,12 @@ class Ranks(RanksObserver):
                     break
 
     def _compare_agreements(self) -> None:
-        first = [subject for subject, _ in self._offers[0]]
         for rank, offers in enumerate(self._offers[1:], 1):
-            subjects = [subject for subject, _ in offers]
-            if subjects != first:
-                signature = "missing" if len(subjects) != len(first) else "order"
-                self._report("R2", signature, first, f"{subjects} on rank {rank}")
+            for mine, other in zip_longest(self._offers[0], offers, fillvalue=NOTHING):
+                if mine[0] != other[0]:
+                    signature = "missing" if NOTHING in (mine, other) else "order"
+                    self._report("R2", signature, mine[0], f"{other[0]} on rank {rank}")
+                    break
         for offers in self._offers:
             offers.clear()
         self._concluded = 0
@@ -156,11 +164,9 @@ def _place(node: Node) -> tuple[int, int, int]:
 
 
 def _content(cache: UnifiedCache) -> Iterator[Entry]:
-    """Every node and what it has where; then the free slots of every pool."""
+    """Every node, and what it has where."""
     for node in cache.tree.nodes():
         there = tuple(slots is not None for tier in Tier for slots in node.slots[tier])
         filling = tuple(copy is not None for tier in Tier for copy in node.inbound[tier])
         counts = tuple(tuple(node.locks[tier]) for tier in Tier)
         yield (node.namespace, *_place(node), node.edge, there, filling, counts, node.hits)
-    for pool in cache.pools.values():
-        yield (pool.name, pool.free_slots)

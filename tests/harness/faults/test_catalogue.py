@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cache.ranks import RankedCache
 from cache.unified import UnifiedCache
 from harness.explore.campaign import Campaign, Report, default_portfolio
 from harness.explore.outcome import Scenario
@@ -13,12 +14,12 @@ from harness.explore.strategies import Uniform
 from harness.faults import FAULTS, Fault, UnknownFault, fault_named, tampered_calls
 from harness.faults.fault import Tampered
 from harness.hunt.runner import ArenaRunner
-from harness.hunt.scenario import complete, config_of, swarm
+from harness.hunt.scenario import complete, config_of, configs_of, swarm
 from harness.hunt.storage import IDENTITY, storage_of
 
 SCHEDULES = 6_000
 SEED = 3
-FAMILY_SIZES = {"S": 6, "O": 3, "L": 3, "C": 2, "D": 2, "M": 3, "P": 3, "E": 1}
+FAMILY_SIZES = {"S": 6, "O": 3, "L": 3, "C": 2, "D": 2, "M": 3, "P": 3, "R": 2, "E": 1}
 ORACLES = {f"{name}{n + 1}" for name, size in FAMILY_SIZES.items() for n in range(size)} | {"crash"}
 # Known races of released engines that concern FULL, SWA and MAMBA on device and host.
 UPSTREAM = [
@@ -56,6 +57,8 @@ UPSTREAM = [
     "graft-under-lost-anchor",
     "partial-companion-prefetch",
     "stub-hides-storage",
+    "skipped-agreement",
+    "rank-local-capacity",
 ]
 
 every_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
@@ -66,12 +69,12 @@ class BothGrains:
 
     def __init__(self, fault: Fault | None) -> None:
         self._drawn = 0
-        self._storage_share = None if fault is None else fault.storage_share
+        self._shares = {} if fault is None else fault.shares
 
     def draw(self, seed: int) -> Scenario:
         self._drawn += 1
         grain = ("scheduler", "fine")[self._drawn % 2]
-        return swarm(grain, storage_share=self._storage_share).draw(seed)
+        return swarm(grain, **self._shares).draw(seed)
 
 
 def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
@@ -93,13 +96,25 @@ def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
 def built(**knobs: Any) -> UnifiedCache:
     """A cache with everything that a fault may tamper with."""
     rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "states": 4}
-    there = {"storage": [] if knobs.get("recurrent") else [{}]}  # one excludes the other
+    there: dict[str, Any] = {"storage": [] if knobs.get("recurrent") else [{}]}  # one excludes the other
     scenario = complete({**rich, **there, **knobs})
     backend = storage_of(scenario)
     return UnifiedCache(config_of(scenario), backend=backend, identity=IDENTITY)
 
 
-def parts_of(cache: UnifiedCache) -> list[object]:
+def built_ranks(**knobs: Any) -> RankedCache:
+    """Two ranks, of which the second has more memory."""
+    rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "ranks": [{"spare": 2}]}
+    return RankedCache([UnifiedCache(config) for config in configs_of(complete({**rich, **knobs}))])
+
+
+def built_for(fault: Fault, **knobs: Any) -> UnifiedCache | RankedCache:
+    return built(**knobs) if fault.between is None else built_ranks(**knobs)
+
+
+def parts_of(cache: UnifiedCache | RankedCache) -> list[object]:
+    if isinstance(cache, RankedCache):
+        return [cache, *vars(cache).values(), *(p for rank in cache.ranks for p in parts_of(rank))]
     parts: list[object] = [
         cache,
         *vars(cache).values(),
@@ -111,10 +126,11 @@ def parts_of(cache: UnifiedCache) -> list[object]:
     return parts
 
 
-def tampered(cache: UnifiedCache) -> list[str]:
+def tampered(cache: UnifiedCache | RankedCache) -> list[str]:
     """Where the cache's own parts, and those within them, have methods that are not theirs."""
     parts = parts_of(cache)
-    parts += [*cache.residency.victims.values(), cache.backups._hosts]
+    for rank in cache.ranks:
+        parts += [*rank.residency.victims.values(), rank.backups._hosts]
     return [
         f"{type(part).__name__}.{name}"
         for part in parts
@@ -123,7 +139,7 @@ def tampered(cache: UnifiedCache) -> list[str]:
     ]
 
 
-def code_of_classes(cache: UnifiedCache) -> dict[str, Callable[..., Any]]:
+def code_of_classes(cache: UnifiedCache | RankedCache) -> dict[str, Callable[..., Any]]:
     """Every method of the cache and its parts, as the classes have them."""
     parts = parts_of(cache)
     return {
@@ -163,10 +179,10 @@ def test_it_is_told(fault: Fault) -> None:
 def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
     """Nothing is changed that two caches share."""
     world = {"recurrent": fault.family == "states"}
-    other = built(**world)
+    other = built_for(fault, **world)
     code = code_of_classes(other)
-    cache = built(policy="write_back", **world)
-    fault.apply(cache)
+    cache = built_for(fault, policy="write_back", **world)
+    fault.put_into(cache)
     assert tampered(other) == []
     assert code_of_classes(other) == code
     assert tampered_calls(other) == 0

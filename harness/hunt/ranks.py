@@ -1,0 +1,36 @@
+"""Ranks in the arena: every rank has copy streams of its own, which run and fail when they like.
+
+    h2d d2h        the streams of the first rank
+    h2d1 d2h1 ...  those of the others
+
+Nothing here draws from the tape in a world with one rank.
+"""
+
+from cache.config import Tier
+from cache.ranks import RankedCache
+from cache.unified import UnifiedCache
+from harness.explore.outcome import Scenario
+from harness.explore.swarm import Knob, Number
+
+STREAMS = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
+RANKS: dict[str, Knob] = {
+    "others": Number(1, 2),  # ranks beside the first
+    "spare": Number(0, 3),  # pages that each pool of theirs has more than the first one's
+}
+Tortured = UnifiedCache | RankedCache
+
+
+def ranks_in(scenario: Scenario) -> int:
+    """How many ranks a world has. With storage there is one."""
+    if not scenario.get("ranks") or scenario.get("storage"):
+        return 1
+    return int(1 + scenario["ranks"][0]["others"])
+
+
+def spare_pages(scenario: Scenario, rank: int) -> int:
+    """What a rank's pools have more than the first rank's."""
+    return int(scenario["ranks"][0]["spare"]) if rank else 0
+
+
+def stream_name(tier: Tier, rank: int) -> str:
+    return f"{STREAMS[tier]}{rank or ''}"
