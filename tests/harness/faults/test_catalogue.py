@@ -96,8 +96,8 @@ def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
 def built(**knobs: Any) -> UnifiedCache:
     """A cache with everything that a fault may tamper with."""
     rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "states": 4}
-    there: dict[str, Any] = {"storage": [] if knobs.get("recurrent") else [{}]}  # one excludes the other
-    scenario = complete({**rich, **there, **knobs})
+    storage: list[dict[str, Any]] = [] if knobs.get("recurrent") else [{}]  # one excludes the other
+    scenario = complete({**rich, "storage": storage, **knobs})
     backend = storage_of(scenario)
     return UnifiedCache(config_of(scenario), backend=backend, identity=IDENTITY)
 
