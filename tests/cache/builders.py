@@ -89,8 +89,9 @@ def land(cache: Cache, *tiers: Tier) -> list[Copy]:
     """Run and acknowledge every copy in flight towards `tiers` (both by default), in order."""
     landed = []
     for tier in tiers or tuple(Tier):
-        while copy := cache.transfers.next_to_run(tier):
-            cache.transfers.run(copy)
+        for rank in cache.ranks:
+            while copy := rank.transfers.next_to_run(tier):
+                rank.transfers.run(copy)
         while copy := cache.transfers.next_to_acknowledge(tier):
             cache.acknowledge(copy)
             landed.append(copy)
