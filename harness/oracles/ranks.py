@@ -85,7 +85,8 @@ class Ranks(RanksObserver):
             pairs = zip_longest(self.journals[0].entries, journal.entries)
             for mine, other in pairs:
                 if mine != other:
-                    event = (other or mine or ("nothing",))[0]
+                    odd = other if mine in journal.entries else mine
+                    event = (odd or other or ("nothing",))[0]
                     self._report("R1", f"decided.{event}", mine, f"{other} on rank {rank}")
                     break
 
