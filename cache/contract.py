@@ -133,6 +133,11 @@ class Cache(ABC):
         are the first one's. A cache for one rank is its own only one."""
         return (self,)
 
+    @property
+    def agreed(self) -> int:
+        """How many agreements the ranks have come to."""
+        return 0
+
     @abstractmethod
     def match(self, key: Key) -> Match:
         """The longest servable and loadable prefixes of `key`, in whole pages, at most n-1 tokens.

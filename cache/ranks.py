@@ -61,6 +61,10 @@ class RankedCache(Cache):
     def ranks(self) -> tuple[UnifiedCache, ...]:
         return self._ranks
 
+    @property
+    def agreed(self) -> int:
+        return self.agreements.count
+
     def each(self, table: PageTable) -> Iterator[tuple[UnifiedCache, PageTable]]:
         """Every rank with its own table of the same request."""
         return zip(self._ranks, self._tables[table.number], strict=True)

@@ -81,6 +81,9 @@ class Compute(Protocol):
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
         """Seconds that one copy of `pages` pages, `num_bytes` in all on one rank, takes."""
 
+    def agreement_s(self) -> float:
+        """Seconds that ranks take to agree on one number."""
+
 
 class NullCompute:
     """Nothing costs anything but one tick, which keeps events apart."""
@@ -89,6 +92,9 @@ class NullCompute:
         return NULL_TICK_S
 
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
+        return NULL_TICK_S
+
+    def agreement_s(self) -> float:
         return NULL_TICK_S
 
 
@@ -126,6 +132,7 @@ class RooflineCompute:
         self._set_attention(shape, hardware, tp, kv_dtype)
         self._set_recurrence(shape, hardware, tp, state_dtype)
         self._layout = mem_layout
+        self._agreement_s = hardware.agreement_s
         path = COPY_PATHS[io_backend]
         self._copy_launch_s, self._fragment_s = path.launch_s, path.fragment_s
         links = (hardware.to_host_bandwidth, hardware.to_device_bandwidth)
@@ -176,6 +183,9 @@ class RooflineCompute:
             + pieces * self._fragment_s
             + num_bytes * self._copy_byte_s[direction]
         )
+
+    def agreement_s(self) -> float:
+        return self._agreement_s
 
     def _set_matrices(self, shape: ModelShape, hardware: Hardware, tp: int) -> None:
         """Seconds per token, per sampled token and per step, without attention."""

@@ -48,6 +48,7 @@ class Hardware:
     mbu: float = 0.8
     step_overhead_s: float = 300e-6  # scheduling and launching one forward
     allreduce_s: float = 10e-6  # latency of one reduction between ranks, two in each layer
+    agreement_s: float = 50e-6  # latency of one number agreed on between the ranks' schedulers
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class Scheduler:
         assert limits.chunked_prefill_size >= cache.config.page_size, "a chunk holds a page"
         self._kernel = kernel
         self._cache = cache
+        self._compute = compute
         self._streams = streams
         self._storage = storage
         self._wake = wake
@@ -139,10 +140,14 @@ class Scheduler:
         await self._acknowledge_storage()
         if not len(transfers) and not self.roster.loading and not self.roster.stalled:
             return
+        agreed = self._cache.agreed
         for tier in Tier:
             while (copy := transfers.next_to_acknowledge(tier)) is not None:
                 await self._step("copy.acknowledge", ("copy", copy.number))
                 self._cache.acknowledge(copy)
+        if agreements := self._cache.agreed - agreed:
+            seconds = agreements * self._compute.agreement_s()
+            await self._kernel.pause(seconds, "ranks.agree")
         for job in list(self.roster.loading.values()):
             self._look_at_waits(job)
         for job in sorted(self.roster.stalled.values(), key=lambda j: j.order):

@@ -1,22 +1,26 @@
-"""The copy streams: one task a direction, first in first out.
+"""The copy streams: one task a direction and rank, first in first out.
 
 A stream moves the bytes of the oldest copy of its direction when its time has come, and leaves the
-acknowledgement to the scheduler. Under a search it may do so at any time, and may fail.
+acknowledgement to the scheduler. Under a search it may do so at any time, and may fail. Ranks have
+links of their own: a copy takes a little longer on one than on another.
 """
 
 from cache.config import CacheConfig, Tier
 from cache.contract import Cache
-from cache.transfers import Copy
+from cache.transfers import Copy, Transfers
 from harness.engine.compute import Compute, Direction
 from harness.explore.kernel import Kernel, Signal
+from harness.explore.prng import SplitMix, derive
 
 DIRECTIONS = {Tier.DEVICE: Direction.HOST_TO_DEVICE, Tier.HOST: Direction.DEVICE_TO_HOST}
 NAMES = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
+SKEW = 0.1  # a copy takes up to so much longer on a rank than on the first: an assumption
 
 
 class Streams:
-    """`landed` fires whenever a copy has run or broken. `failures` is how many outcomes a copy
-    has under `Kernel.draw`: 1 never fails, 2 or more fails on every draw but 0."""
+    """`landed` fires whenever a copy has run or broken. `outcomes` is how many outcomes a copy
+    has under `Kernel.draw`: 1 never fails, 2 or more fails on every draw but 0. `bytes_moved` are
+    those of the first rank, as all sizes are one rank's."""
 
     def __init__(
         self, kernel: Kernel, cache: Cache, compute: Compute, landed: Signal, *, outcomes: int = 1
@@ -33,8 +37,10 @@ class Streams:
 
     def start(self) -> None:
         if self._config.hierarchical:
-            for tier in (Tier.HOST, Tier.DEVICE):
-                self._kernel.spawn(NAMES[tier], self._stream(tier), daemon=True)
+            for number, rank in enumerate(self._cache.ranks):
+                for tier in (Tier.HOST, Tier.DEVICE):
+                    stream = self._stream(rank.transfers, number, tier)
+                    self._kernel.spawn(f"{NAMES[tier]}{number or ''}", stream, daemon=True)
 
     def kick(self) -> None:
         """Tell idle streams that there may be work; cheap when there is none."""
@@ -43,25 +49,28 @@ class Streams:
             if queues[tier]:
                 self._queued[tier].fire()
 
-    async def _stream(self, tier: Tier) -> None:
-        transfers = self._cache.transfers
+    async def _stream(self, transfers: Transfers, rank: int, tier: Tier) -> None:
         while True:
             copy = transfers.next_to_run(tier)
             if copy is None:
                 await self._kernel.wait(self._queued[tier], "copy.idle")
                 continue
-            await self._kernel.pause(self._seconds(copy, tier), "copy.run", ("copy", copy.number))
+            seconds = self._seconds(copy, rank)
+            await self._kernel.pause(seconds, "copy.run", ("copy", copy.number))
             if self._kernel.draw("copy.fail", self._outcomes):
                 transfers.break_off(copy)
                 self.failed += 1
             else:
                 transfers.run(copy)
-                self.bytes_moved[tier] += self._bytes(copy)
+                self.bytes_moved[tier] += 0 if rank else self._bytes(copy)
             self._landed.fire()
 
-    def _seconds(self, copy: Copy, tier: Tier) -> float:
+    def _seconds(self, copy: Copy, rank: int) -> float:
         pages = sum(len(part.target) for part in copy.parts)
-        seconds = self._compute.copy_s(self._bytes(copy), pages, DIRECTIONS[tier])
+        seconds = self._compute.copy_s(self._bytes(copy), pages, DIRECTIONS[copy.target])
+        if rank:
+            late = SplitMix(derive(rank, copy.target, copy.number)).unit()
+            seconds *= 1 + SKEW * late
         return round(seconds * 1e9) / 1e9
 
     def _bytes(self, copy: Copy) -> int:

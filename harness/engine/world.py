@@ -118,15 +118,18 @@ class World:
     def _rest_copies(self) -> None:
         transfers = self.cache.transfers
         for tier in Tier:
-            while (copy := transfers.next_to_run(tier)) is not None:
-                transfers.run(copy)
+            self._run_all(tier)
         while len(transfers):
             for tier in Tier:
                 while (copy := transfers.next_to_acknowledge(tier)) is not None:
                     assert copy.state is not CopyState.QUEUED
                     self.cache.acknowledge(copy)
-                while (queued := transfers.next_to_run(tier)) is not None:
-                    transfers.run(queued)
+                self._run_all(tier)
+
+    def _run_all(self, tier: Tier) -> None:
+        for rank in self.cache.ranks:
+            while (copy := rank.transfers.next_to_run(tier)) is not None:
+                rank.transfers.run(copy)
 
     @property
     def digest(self) -> str:

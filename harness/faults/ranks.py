@@ -169,17 +169,18 @@ def failure_outvoted(cache: RankedCache) -> None:
     patch(cache.agreements, "offer", offer)
 
 
-@fault("R1", "crash", "D2")
-def directions_acknowledged_in_another_order(cache: RankedCache) -> None:
-    """Where a copy of either direction has run, one rank acknowledges the other one first.
+@fault("R1")
+def landed_copies_drained_at_once(cache: RankedCache) -> None:
+    """Once a copy is agreed on, one rank acknowledges all that have run there with it.
 
-    Each has landed everywhere in the end; what is evicted in between differs.
+    The agreement says that something has landed, and is taken for how much.
     """
     rank = astray(cache)
 
     def acknowledge(original: Any, copy: Copy) -> None:
-        other = rank.transfers.next_to_acknowledge(copy.source)
-        original(copy if other is None else other)
+        original(copy)
+        while standing(rank, copy.target) == Standing.RAN:
+            original(rank.transfers.queues[copy.target][0])
 
     patch(rank, "acknowledge", acknowledge)
 
@@ -204,7 +205,7 @@ def rank_local_capacity(cache: RankedCache) -> None:
 
 @fault("S6", "R1", "P2")
 def own_recency(cache: RankedCache) -> None:
-    """A rank counts as a use what only it sees: a load-back's landing there.
+    """A rank counts as a use what only it sees: that a copy has landed.
 
     Its order of eviction drifts from the others', who evict something else.
     """
@@ -213,7 +214,7 @@ def own_recency(cache: RankedCache) -> None:
     def acknowledge(original: Any, copy: Copy) -> None:
         nodes = [part.node for part in copy.parts]
         original(copy)
-        if copy.target is DEVICE and copy.state is CopyState.DONE:
+        if copy.state is CopyState.DONE:
             for node in nodes:
                 rank.residency.touch(node, rank._reach(node), rank._tick())
 

@@ -29,6 +29,7 @@ from harness.oracles.slot_map import MapOracle
 from harness.oracles.structure import Structure
 from harness.oracles.violation import Violation, raised_by_cache, violation_of
 from harness.oracles.watch import Watch
+from harness.oracles.watched_ranks import WatchedRanks
 
 __all__ = [
     "FAMILIES",
@@ -36,6 +37,7 @@ __all__ = [
     "Ranks",
     "Violation",
     "Watch",
+    "WatchedRanks",
     "default_oracles",
     "raised_by_cache",
     "violation_of",

@@ -35,6 +35,7 @@ class ServerPlan:
     compute: Compute
     limits: Limits
     storage: StoragePlan | None
+    ranks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ def plan_server(serving: Serving) -> ServerPlan:
         storage=storage_settings(serving),
     )
     compute, storage = _compute(serving, shape, dtype), plan_storage(serving, config)
-    return ServerPlan(shape, sizing, config, compute, _limits(serving), storage)
+    ranks = serving.tp if storage is None else 1  # what storage answers is not agreed on
+    return ServerPlan(shape, sizing, config, compute, _limits(serving), storage, ranks)
 
 
 def plan_traffic(traffic: Traffic) -> TrafficPlan:

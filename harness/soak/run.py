@@ -23,7 +23,14 @@ from harness.engine.traffic import Traffic
 from harness.engine.world import Grain, World
 from harness.explore.kernel import Ended, Point, Task
 from harness.explore.pickers import VirtualClock
-from harness.oracles import Violation, Watch, default_oracles, raised_by_cache, violation_of
+from harness.oracles import (
+    Violation,
+    Watch,
+    WatchedRanks,
+    default_oracles,
+    raised_by_cache,
+    violation_of,
+)
 from harness.record.manifest import Mark
 from harness.record.run import Recorded, Recorder
 from harness.record.summary import Number
@@ -88,18 +95,14 @@ class Soak:
             audit_every=AUDIT_EVERY[watching.oracles],
         )
         self._storage = _open(server.storage, recorder.folder, self._now)
-        self.cache: Cache
-        if not radix_cache:
-            self.cache = NullCache(config, self._watch)
-        elif server.storage is None:
-            self.cache = UnifiedCache(config, self._watch)
-        else:
-            self.cache = UnifiedCache(
-                config, self._watch, backend=self._storage, identity=server.storage.identity
-            )
         self._traffic = Traffic(config)
         self._watch.listen(self._traffic)
-        self._watch.attach(self.cache)
+        self._at_rest = self._watch.at_rest
+        self.cache: Cache = NullCache(config, self._watch)
+        if radix_cache:
+            self.cache = self._build(server, watching)
+        if len(self.cache.ranks) == 1:
+            self._watch.attach(self.cache)
         self.world = World(
             self.cache,
             server.compute,
@@ -116,6 +119,28 @@ class Soak:
         )
         self._gauges = Gauges(self.world, self._traffic)
         self._expected = _expected(traffic)
+
+    def _build(self, server: ServerPlan, watching: Watching) -> Cache:
+        """The cache, watched already if it has several ranks."""
+        if server.storage is not None:
+            return UnifiedCache(
+                server.config,
+                self._watch,
+                backend=self._storage,
+                identity=server.storage.identity,
+            )
+        if server.ranks == 1:
+            return UnifiedCache(server.config, self._watch)
+        ranks = WatchedRanks(
+            [server.config] * server.ranks,
+            self._watch,
+            lambda: default_oracles(watching.oracles),
+            audit_every=AUDIT_EVERY[watching.oracles],
+            on_offers=self._marks.offers_met,
+        )
+        ranks.attach()
+        self._at_rest = ranks.at_rest
+        return ranks.cache
 
     def run(self) -> Soaked:
         """Run to the end, or to Ctrl-C, and leave summary, marks and report behind."""
@@ -224,7 +249,7 @@ class Soak:
                 self.world.rest()
                 self._traffic.freeze()
                 self._marks.freeze()
-                self._watch.at_rest()
+                self._at_rest()
             except Exception as error:
                 self._crashed(error, self.world.kernel.now)
         elif ended.error is not None:
@@ -279,6 +304,8 @@ class Soak:
             "digest": self.world.digest,
             "events": self._steps,
             "peak_rss_bytes": self._gauges.peak_rss_bytes,
+            "ranks": len(self.cache.ranks),
+            "agreements": self.cache.agreed,
         }
         hits = {Tier.DEVICE: self._gauges.device_tokens, Tier.HOST: self._gauges.host_tokens}
         for tier in Tier:

@@ -83,6 +83,9 @@ class Jitter:
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
         return self._draw()
 
+    def agreement_s(self) -> float:
+        return self._draw()
+
     def _draw(self) -> float:
         rng = self._rng
         return (1 + rng.below(10)) * (1e-6 if rng.below(3) else 1e-5)
@@ -99,6 +102,9 @@ class Fixed:
 
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
         return self._copy_s
+
+    def agreement_s(self) -> float:
+        return 1e-6
 
 
 @dataclass
