@@ -8,6 +8,7 @@ from cache.audit import audit
 from cache.config import Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Demand, Room
 from cache.keys import state_print
+from cache.ranks import RankedCache, Standing, standing
 from cache.storage.memory import MemoryStorage
 from cache.storage_moves import Prefetch
 from cache.table import PageTable
@@ -322,7 +323,59 @@ def test_a_state_is_copied_for_a_request_and_kept_at_a_page_boundary():
     assert cache.match(a_key([1, 2, 3])).device_tokens == 6
 
 
-PAGES_TOLD = ["locks", "copies", "load-back", "eviction", "storage", "recurrent-state"]
+def test_ranks_a_copy_breaks_on_one_of_two():
+    cache = RankedCache([a_cache(full=(4, 4)) for _ in range(2)])
+    key = a_key([1, 2])
+    serve(cache, key)
+    land(cache)
+    for rank in cache.ranks:
+        demote(rank)
+    nodes, rows = [node_at(rank, [1, 2]) for rank in cache.ranks], Rows()
+    before, copies = cache.agreed, list[Copy]()
+
+    def see(agreed: str = "-") -> None:
+        states = [copy.state.value for copy in copies] or ["-", "-"]
+        there = [on_device(node, FULL) for node in nodes]
+        rows.append((*states, agreed, *there, str(cache.agreed - before)))
+        assert not any(finding for rank in cache.ranks for finding in audit(rank))
+
+    def issue() -> PageTable:
+        table = admit(cache, key)
+        copies[:] = [rank.transfers.queues[Tier.DEVICE][-1] for rank in cache.ranks]
+        return table
+
+    def look() -> None:
+        least = min(standing(rank, Tier.DEVICE) for rank in cache.ranks)
+        copy = cache.transfers.next_to_acknowledge(Tier.DEVICE)
+        assert (copy is None) is (least is Standing.UNDER_WAY)
+        see(least.name.lower().replace("_", " "))
+
+    see()
+    table = issue()
+    see()
+    first, second = (rank.transfers for rank in cache.ranks)
+    first.run(copies[0])
+    see()
+    look()
+    second.break_off(copies[1])
+    see()
+    look()
+    cache.acknowledge(copies[0])
+    see()
+    cache.abort(table)
+    table = issue()
+    see()
+    first.run(copies[0])
+    second.run(copies[1])
+    look()
+    cache.acknowledge(copies[0])
+    see()
+    readings = [rank.read(own, 4).full for rank, own in cache.each(table)]
+    assert readings == [key.prints()[:2]] * 2
+    assert rows == rows_of("ranks.md")
+
+
+PAGES_TOLD = ["locks", "copies", "load-back", "eviction", "storage", "recurrent-state", "ranks"]
 
 
 @pytest.mark.parametrize("page", PAGES_TOLD)
