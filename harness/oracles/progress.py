@@ -266,7 +266,8 @@ class Progress(Oracle):
             kind = "evicts.window" if small == [Component.SWA] else "evicts.state"
             self.report("P2", kind, "nothing small while only others are short", victim.node)
         wanted = [c for c in self._small if victim.short[c] > 0]
-        if self._went[0] and victim.short[0] <= 0 and set(wanted) <= set(victim.backed):
+        kept = {c for c in victim.backed if victim.node.slots[Tier.HOST][c] is not None}
+        if self._went[0] and victim.short[0] <= 0 and set(wanted) <= kept:
             names = " and ".join(c.name for c in wanted)
             expected = f"FULL kept: only {names} is short and the host has this one"
             self.report("P2", "evicts.full", expected, victim.node)
