@@ -129,8 +129,9 @@ class Prefetches(Oracle):
     # -- the end ---------------------------------------------------------------------------------
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
-        """Every page on the way down to where it ended is on the host, and surely so."""
-        for node in nodes:
+        """Every page on the way down to where it ended is on the host, and surely so: under
+        `write_back` the parent on the device will do, whatever becomes of its backup."""
+        for node in nodes if self._closed else ():
             if node.parent is not None and node.parent.inbound[Tier.HOST][Component.FULL]:
                 self.report("D1", "graft.filling", f"{node.parent} landed first", node)
         path, surplus = naive.walk(
