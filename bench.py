@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
-from harness.cli import serve_options
+from harness.cli import load_options, serve_options
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
@@ -64,6 +64,16 @@ def serve(context: click.Context, /, **flags: Any) -> None:
     from harness.cli import serve as serve_command
 
     raise SystemExit(serve_command.run(context, flags))
+
+
+@cli.command("load")
+@load_options.options
+@click.pass_context
+def load(context: click.Context, /, **flags: Any) -> None:
+    """Load any OpenAI-compatible server with traffic, and judge what it answers."""
+    from harness.cli import load as load_command
+
+    raise SystemExit(load_command.run(context, flags))
 
 
 @cli.command("report")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     settings = _settings(serving, watching, limits, plan, flags)
     manifest = _manifest(serving, plan, settings, launch)
     storage = None if plan.storage is None else plan.storage.open(directory.path / "storage")
-    with Recorder(directory, manifest) as recorder:
+    with Recorder(directory, manifest, epoch=datetime.now(UTC)) as recorder:
         engine = Engine(
             plan,
             recorder,

@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 
 from cache.config import CacheConfig, PoolPages, Tier
-from harness.cli.durations import Duration, Rate, text_of
+from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.serving import SERVING_OPTIONS, launch_of, settings_of, typed
+from harness.cli.traffic import TRAFFIC_OPTIONS
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest, Pool
@@ -35,7 +36,7 @@ from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.verdict import EXIT_OF, Exit
 
-_TRAFFIC, _WATCHING = Traffic(), Watching()
+_WATCHING = Watching()
 Command = Callable[..., Any]
 
 
@@ -217,50 +218,11 @@ def _ids_as_pages(serving: Serving, traffic: Traffic, flags: Mapping[str, Any]) 
     return Exit.PASS if not counted["violations"] else Exit.VIOLATION
 
 
-def _pairs(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    pairs = []
-    for text in value:
-        name, equals, rest = text.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"{text!r}: use --set num_clients=64", context, parameter)
-        pairs.append((name.replace("-", "_"), rest))
-    return tuple(pairs)
-
-
-def _seconds_or_inf(context: click.Context, parameter: click.Parameter, value: Any) -> float:
-    return inf if value is None else float(value)
-
-
 _opt = click.option
 _OPTIONS = (
-    _opt("--trace", default=_TRAFFIC.trace, show_default=True, help="Trace file to replay."),
-    _opt("--trace-format", default=_TRAFFIC.trace_format, show_default=True, help="Its format."),
-    _opt("--block-size", default=_TRAFFIC.block_size, show_default=True,
-         help="Tokens that one hash id of the trace stands for."),
-    _opt("--lenient", is_flag=True, help="Mend what can be mended in a trace, and say so."),
-    _opt("--workload", default="", help="Synthetic traffic instead: chat, shared_prefix, unique."),
-    _opt("--set", multiple=True, callback=_pairs, metavar="NAME=VALUE",
-         help="A parameter of the workload, such as num_clients=64."),
-    _opt("--num-requests", type=int, help="Stop sending after this many."),
-    _opt("--duration", "duration_s", type=Duration(), callback=_seconds_or_inf,
-         help="Stop sending after this much time of the run's clock: 90s, 10m, 4h."),
+    *TRAFFIC_OPTIONS,
     _opt("--clock", type=click.Choice(["virtual"]), default="virtual", show_default=True,
          help="Which clock picks the next event."),
-    _opt("--seed", default=_TRAFFIC.seed, show_default=True, help="Seed of everything drawn."),
-    _opt("--arrival", default="", help="trace, poisson, constant, gamma or burst  [default: trace,"
-         " or poisson with --request-rate]"),
-    _opt("--request-rate", type=Rate(), help="Sessions per second; inf sends all at once."),
-    _opt("--burstiness", default=_TRAFFIC.burstiness, show_default=True,
-         help="Shape of --arrival gamma: 1 is Poisson, less is burstier."),
-    _opt("--burst-size", default=_TRAFFIC.burst_size, show_default=True,
-         help="Sessions at one instant, for --arrival burst."),
-    _opt("--time-scale", type=float, help="Multiplies the trace's times: 2 is twice as slow."
-         "  [default: 1; 2 for the bundled trace]"),
-    _opt("--spread-bucket", is_flag=True,
-         help="Spread requests of one instant over the gap to the next (seeded)."),
-    _opt("--max-concurrency", type=int, help="Most requests open at once, as a client's limit."),
-    _opt("--warmup-requests", default=0, show_default=True,
-         help="The first requests, counted apart."),
     *SERVING_OPTIONS,
     _opt("--ids-as-pages", is_flag=True,
          help="Count block hits: every id one whole page, prompts only, one at a time."),

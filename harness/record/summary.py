@@ -93,6 +93,21 @@ RUN_KEYS: dict[str, Key] = {
     "storage_pages": Key("pages", "in storage at the end, of all components"),
     "prefix_block_hit_rate": Key("ratio", "hit pages / prompt pages (with --ids-as-pages)"),
     "evicted_pages": Key("pages", "evicted from the device (with --ids-as-pages)"),
+    "dropped_requests": Key("requests", "never sent, for no user was free in time (`load`)"),
+    "late_requests": Key("requests", "sent more than 10 ms after their time (`load`)"),
+    "median_schedule_delay_ms": Key("ms", "how late requests were sent, half (`load`)"),
+    "p99_schedule_delay_ms": Key("ms", "the same, 99 of 100 (`load`)"),
+    "client_cpu_share": Key("ratio", "of one core that the client used (`load`)"),
+    "degraded": Key("", "why the client was the bottleneck; empty when it was not (`load`)"),
+    "errors": Key("", "how many errors of each class (`load`)"),
+    "outputs_checked": Key("requests", "asked again at the end (`load --check-output`)"),
+    "outputs_differed": Key("answers", "that were not those of the run (`load --check-output`)"),
+    "server_completed_requests": Key("requests", "by the server's own count (`load`)"),
+    "server_prompt_tokens": Key("tokens", "by the server's own count (`load`)"),
+    "server_output_tokens": Key("tokens", "by the server's own count (`load`)"),
+    "server_cached_device_tokens": Key("tokens", "device hits, by the server's count (`load`)"),
+    "server_cached_host_tokens": Key("tokens", "host hits, by the server's count (`load`)"),
+    "server_cached_storage_tokens": Key("tokens", "storage hits, by the server's count (`load`)"),
 }
 
 

@@ -1,0 +1,139 @@
+"""`bench.py load`: flags in, a server loaded, a run directory out."""
+
+# Locust patches the standard library for gevent, so it is imported before all else.
+import locust  # isort: skip
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from http.client import HTTPException
+from math import inf
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from harness.cli.durations import text_of
+from harness.cli.errors import UserError
+from harness.cli.serving import settings_of, typed
+from harness.load.exchange import Line
+from harness.load.run import Loaded, LoadRun
+from harness.load.settings import Loading
+from harness.record.directory import RunDirectory
+from harness.record.machine import command_line
+from harness.record.manifest import Manifest
+from harness.record.run import Recorder
+from harness.soak.plan import TrafficPlan, plan_traffic, time_scale_of
+from harness.soak.settings import Traffic
+from harness.verdict import EXIT_OF, Exit
+
+FIRST_WORD_S = 10.0
+
+
+def run(context: click.Context, flags: dict[str, Any]) -> int:
+    """Plan, load, tell. Returns the exit code."""
+    traffic: Traffic = settings_of(Traffic, flags)
+    loading: Loading = settings_of(Loading, flags)
+    if traffic.workload and typed(context, "trace"):
+        raise UserError("--trace and --workload exclude each other: drop one of them")
+    _check(loading, flags)
+    plan = plan_traffic(traffic)
+    model = loading.model or _first_model(loading, flags["api_key"])
+    directory = RunDirectory.create(Path(flags["output_dir"]), flags["tag"])
+    manifest = _manifest(traffic, loading, plan, model, flags["page_size"])
+    with Recorder(directory, manifest, epoch=datetime.now(UTC)) as recorder:
+        loaded = LoadRun(
+            plan,
+            loading,
+            recorder,
+            model=model,
+            api_key=flags["api_key"],
+            page_size=flags["page_size"],
+            warmup_requests=traffic.warmup_requests,
+            seed=traffic.seed,
+        ).run()
+    _tell(loaded, flags["json"])
+    return Exit.INTERRUPTED if loaded.interrupted else EXIT_OF[loaded.verdict]
+
+
+def _check(loading: Loading, flags: Mapping[str, Any]) -> None:
+    parts = urlsplit(loading.base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"--base-url {loading.base_url}: use http://HOST:PORT")
+    for field in fields(Loading):
+        value = getattr(loading, field.name)
+        if field.name not in ("check_output", "output_len") and value in (0, 0.0):
+            raise UserError(f"--{field.name.replace('_', '-')} must be above 0")
+    if loading.users < 0 or loading.output_len < 0 or flags["page_size"] < 1:
+        raise UserError("--users, --output-len and --page-size must not be negative or 0")
+
+
+def _first_model(loading: Loading, api_key: str) -> str:
+    """What the server lists first; a server that does not answer is a user's mistake."""
+    line = Line(loading.base_url, api_key=api_key, timeout_s=FIRST_WORD_S)
+    try:
+        status, text = line.fetch("GET", "/v1/models")
+        return str(json.loads(text)["data"][0]["id"]) if status == 200 else _no(loading, text)
+    except (OSError, HTTPException, ValueError, LookupError) as error:
+        return _no(loading, str(error) or type(error).__name__)
+    finally:
+        line.close()
+
+
+def _no(loading: Loading, said: str) -> str:
+    raise UserError(f"--base-url {loading.base_url} lists no model ({said[:100]}): start a server"
+                    " there, or give --model")  # fmt: skip
+
+
+def _manifest(
+    traffic: Traffic, loading: Loading, plan: TrafficPlan, model: str, page_size: int
+) -> Manifest:
+    settings = {**asdict(traffic), **asdict(loading), "model": model, "page_size": page_size}
+    settings["time_scale"] = time_scale_of(traffic)
+    settings["locust"] = str(locust.__version__)
+    if traffic.duration_s == inf:
+        settings["duration_s"] = text_of(inf)
+    return Manifest(
+        command=command_line(sys.argv),
+        clock="wall",
+        seed=traffic.seed,
+        settings=settings,
+        workload={
+            **plan.workload.source,
+            "name": plan.workload.name,
+            "digest": plan.workload.digest(),
+            "arrivals": plan.arrivals,
+        },
+        notes=(
+            "Measured by the client: TTFT from the last byte of the request handed to the system"
+            " to the read that brought the first content.",
+            "Prompts are the workload's; what the server answers is put into no later prompt, and"
+            " aborts of the workload are not carried out.",
+        ),
+    )
+
+
+def _tell(loaded: Loaded, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**loaded.summary, "run": loaded.recorded.directory.path.name}))
+        return
+    summary: dict[str, Any] = dict(loaded.summary)
+    click.echo(f"{loaded.verdict.value.upper()}: {loaded.reason}")
+    click.echo(
+        "  requests {completed:,} completed, {rejected:,} refused, {failed:,} failed,"
+        " {dropped_requests:,} dropped in {duration_s:,.1f} s".format(**summary)
+    )
+    click.echo(
+        "  TTFT p50 {median_ttft_ms:,.1f} ms, p99 {p99_ttft_ms:,.1f} ms; from the schedule"
+        " {median_ttft_scheduled_ms:,.1f} and {p99_ttft_scheduled_ms:,.1f} ms".format(**summary)
+    )
+    click.echo(
+        "  prefix_token_hit_rate {prefix_token_hit_rate:.4f} of at most"
+        " {ideal_token_hit_rate:.4f}".format(**summary)
+    )
+    for loss in loaded.recorded.lost:
+        click.echo(f"  lost: {loss.sentence()}", err=True)
+    click.echo(f"  {loaded.report or loaded.recorded.directory.path}")

@@ -1,0 +1,1 @@
+"""A client that loads any OpenAI-compatible server, driven by Locust."""
