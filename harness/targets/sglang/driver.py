@@ -180,6 +180,7 @@ def _scheduler_type(base: Any, shape: Shape, pools: Pools, on_answer: Callable[[
     def init_ipc_channels(self: Any, port_args: Any) -> None:
         answers = SimpleNamespace(send_output=lambda output, req=None: on_answer(req))
         self.send_to_tokenizer = answers
+        self.rust_server = None
         self.ipc_channels = SimpleNamespace(
             send_to_tokenizer=answers, send_to_detokenizer=ABSENT, send_metrics_from_scheduler=None
         )
@@ -287,8 +288,8 @@ def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
     for name in UNSET:
         setattr(scheduler, name, None)
     scheduler.disaggregation_mode = release_modes(scheduler).NULL
-    scheduler.forward_stream = Stream()
-    scheduler.forward_stream.deferred = True
+    stream = scheduler.forward_stream = runner.forward_stream = Stream()  # the copies' fence, too
+    stream.deferred = True
 
 
 def release_modes(scheduler: Any) -> Any:

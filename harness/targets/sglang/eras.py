@@ -35,6 +35,8 @@ ERAS = (
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
     Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
     Era("0.5.20", "core", "receipts", barrier="launch", graphs=True, plans=True),
+    Era("0.5.23", "core", "its Python core", barrier="launch", graphs=True, plans=True),
+    Era("0.5.23-rust", "core", "its Rust core", barrier="launch", graphs=True, plans=True),
 )
 
 

@@ -19,7 +19,16 @@ Holder = tuple[str, object]
 Held = tuple[int, str]  # node, component
 
 # The release's functions that acquire or release, and for whom.
-_REQUESTS = ("_req_inc_lock_ref", "cache_unfinished_req", "cache_finished_req", "_dec_req_lock")
+_REQUESTS = (
+    "_req_inc_lock_ref",
+    "cache_unfinished_req",
+    "cache_finished_req",
+    "_dec_req_lock",
+    "_commit_prefill_admission",  # from 0.5.22 on, as what follows
+    "checkpoint_into_tree",
+    "release_kv_cache",
+    "release_swa_prefix_lock",
+)
 _EARLY = "dec_swa_lock_only"  # a request's window, once its decoding has left it
 PREPARED = "load-back in preparation"
 FRAMES = 6  # how far up the caller that holds the lock may be
@@ -31,6 +40,7 @@ _OTHERS = {
     "_finish_write_through_ack": "backup",
     "loading_check": "load",
     "finalize_match_result": "state copy",
+    "finalize_match_result_in_cache": "state copy",
 }
 
 
