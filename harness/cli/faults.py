@@ -27,7 +27,7 @@ from harness.verdict import Exit
 def catalogue(as_json: bool) -> None:
     """Every fault with its reference, story and the oracle expected to name it first."""
     rows = [
-        {key: value for key, value in asdict(fault).items() if key != "apply"}
+        {key: value for key, value in asdict(fault).items() if key not in ("apply", "between")}
         for fault in FAULTS.values()
     ]
     if as_json:

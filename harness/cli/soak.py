@@ -143,8 +143,8 @@ def _notes(serving: Serving, server: ServerPlan) -> list[str]:
         notes.append("Times are simulated: compute and copies cost next to nothing (null).")
     if serving.tp > 1:
         notes.append(
-            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}, and one"
-            " rank is simulated; ranks that disagree are not."
+            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}."
+            + (_RANKS if server.ranks > 1 else _ONE_RANK)
         )
     if serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
@@ -156,6 +156,13 @@ def _notes(serving: Serving, server: ServerPlan) -> list[str]:
     if not serving.radix_cache:
         notes.append("The radix cache is off: the null cache is the baseline.")
     return notes
+
+
+_RANKS = (
+    " Every rank has a cache of its own, whose copies land when they do; links that differ by up to"
+    " a tenth and the time of an agreement are assumptions. Hits and memory are those of one rank."
+)
+_ONE_RANK = " With storage one rank stands for all: what storage answers is not agreed on."
 
 
 def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
@@ -184,6 +191,8 @@ def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
                 **summary
             )
         )
+    if summary["ranks"] > 1:
+        click.echo("  {ranks} ranks came to {agreements:,} agreements".format(**summary))
     click.echo(f"  digest {summary['digest']}")
     for note in manifest.ignored_flags:
         click.echo(f"  ignored: {note}")

@@ -124,7 +124,7 @@ def test_the_default_soak_passes_and_leaves_a_whole_run_directory(tmp_path: Path
     page = json.loads((run / "run.json").read_text())
     assert page["settings"]["model"] == "gemma-4-31B-it"
     assert page["settings"]["tp"] == 2
-    assert any("one rank is simulated" in note for note in page["notes"])
+    assert any("Every rank has a cache of its own" in note for note in page["notes"])
     summary = json.loads((run / "summary.json").read_text())
     assert summary["verdict"] == "pass"
     assert summary["violations"] == 0
