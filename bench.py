@@ -76,6 +76,19 @@ def load(context: click.Context, /, **flags: Any) -> None:
     raise SystemExit(load_command.run(context, flags))
 
 
+@cli.command("smoke")
+@click.option("--plan", default="", help="Steps and thresholds, a TOML file  [default: ours]")
+@click.option("--output-dir", default="results/smoke", show_default=True, help="Where all lands.")
+def smoke(**flags: Any) -> None:
+    """A minute of everything, for CI: soak, hunt, known defects found, a round trip over HTTP.
+
+    Writes smoke.xml (JUnit) and smoke.md, the latter to the job's page on GitHub too.
+    """
+    from harness.cli import smoke as smoke_command
+
+    raise SystemExit(smoke_command.run(flags))
+
+
 @cli.command("report")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 def report(directory: str) -> None:

@@ -13,5 +13,6 @@ setup(
     package_data={
         "workloads.data": ["mooncake_conversation_1000.jsonl", "*.md"],
         "harness.report": ["templates/*"],
+        "harness.smoke": ["smoke.toml"],
     },
 )

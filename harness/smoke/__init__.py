@@ -1,0 +1,1 @@
+"""A minute of everything, for a team's CI: steps, thresholds, and reports that CI systems read."""
