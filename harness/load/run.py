@@ -242,7 +242,9 @@ class LoadRun:
         if not self._recorder.columns.statuses["completed"]:
             return Verdict.INCONCLUSIVE, f"no request was completed; errors: {self._errors or 0}"
         if complaints:
-            return Verdict.INCONCLUSIVE, "degraded, the client was slow: " + "; ".join(complaints)
+            return Verdict.INCONCLUSIVE, "degraded (more --users or a lower rate): " + "; ".join(
+                complaints
+            )
         return Verdict.PASS, f"{self._numbered:,} requests; {self._tiers_used()}"
 
     def _tiers_used(self) -> str:
