@@ -68,14 +68,15 @@ def shape_of(scenario: Scenario) -> Shape:
     window = scenario["window"] * (page if page < 64 else page // 2) if windowed else 0
     chunk = max(scenario["chunk"] * page, 2)
     longest = _longest(scenario, page)
-    full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
     locked = chunk + window + ANSWER_AT_MOST + 2  # a node that reaches into the window
     swa = _pages(locked + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
+    full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
+    full = max(full, swa) if windowed else full  # admission reserves a whole window of both
     running = scenario["running"]
     return Shape(
         page_size=page,
         full=full,
-        swa=min(full, swa) if windowed else 0,
+        swa=swa if windowed else 0,
         window=window,
         states=3 * running + 1 + scenario["states"] if mamba else 0,
         ratio=scenario["ratio"],
