@@ -91,6 +91,8 @@ RUN_KEYS: dict[str, Key] = {
     "storage_read_bytes": Key("bytes", "asked of storage by prefetches"),
     "storage_hit_tokens": Key("tokens", "prompt tokens fetched from storage, all phases"),
     "storage_pages": Key("pages", "in storage at the end, of all components"),
+    "ranks": Key("ranks", "caches that were driven, one for each rank; 1 with storage"),
+    "agreements": Key("agreements", "that the ranks came to, each of which took its time"),
     "prefix_block_hit_rate": Key("ratio", "hit pages / prompt pages (with --ids-as-pages)"),
     "evicted_pages": Key("pages", "evicted from the device (with --ids-as-pages)"),
     "dropped_requests": Key("requests", "never sent, for no user was free in time (`load`)"),
