@@ -9,9 +9,10 @@ from time import perf_counter, process_time
 from typing import NamedTuple
 
 from cache.config import CacheConfig, PoolPages
-from cache.contract import Commit, LoadBack, Match, Reading, Room
+from cache.contract import Cache, Commit, LoadBack, Match, Reading, Room
 from cache.null import NullCache
 from cache.observer import Observer
+from cache.ranks import RankedCache
 from cache.table import PageTable
 from cache.transfers import Copy
 from cache.unified import UnifiedCache
@@ -20,7 +21,7 @@ from harness.engine.job import Job
 from harness.engine.world import Grain, World
 from harness.explore.kernel import Point, Task
 from harness.explore.pickers import VirtualClock
-from harness.soak.plan import TrafficPlan, plan_server, plan_traffic
+from harness.soak.plan import ServerPlan, TrafficPlan, plan_server, plan_traffic
 from harness.soak.settings import Serving, Traffic
 
 STEP_LIMIT = 10**12
@@ -59,9 +60,8 @@ class BareRun:
         server, traffic = plan_server(Serving()), traffic_of(trace)
         self._operations = OperationCount()
         self._requests = self._events = 0
-        config = server.config if kind is UnifiedCache else _without_host(server.config)
         self._world = World(
-            kind(config, self._operations),
+            self._cache(server, kind),
             server.compute,
             traffic.workload.sessions(),
             limits=server.limits,
@@ -91,6 +91,14 @@ class BareRun:
             None,
             self._world.digest,
         )
+
+    def _cache(self, server: ServerPlan, kind: type[UnifiedCache] | type[NullCache]) -> Cache:
+        """What a soak drives, unwatched: operations are counted on the first rank."""
+        if kind is NullCache:
+            return NullCache(_without_host(server.config), self._operations)
+        first = UnifiedCache(server.config, self._operations)
+        others = [UnifiedCache(server.config) for _ in range(server.ranks - 1)]
+        return RankedCache([first, *others]) if others else first
 
     def _on_job(self, job: Job) -> None:
         self._requests += 1
