@@ -52,7 +52,7 @@ def main(
     jobs: int | None,
 ) -> None:
     """Hunt mutants of the reference cache and list the survivors."""
-    names = _chosen(sample, seed, only) if again is None else _survivors(again)
+    names = _chosen(sample, seed, only) if again is None else survivors(again)
     work = [(name, seed, schedules, budget_s) for name in names]
     started, rows = time.monotonic(), []
     with mp.get_context("spawn").Pool(jobs or len(os.sched_getaffinity(0))) as pool:
@@ -105,7 +105,7 @@ def judge(mutant: Mutant, seed: int, schedules: int, budget_s: float) -> Judged:
     return Judged(mutant.name, kind, report.schedules, round(time.monotonic() - started, 3))
 
 
-def _survivors(path: Path) -> list[str]:
+def survivors(path: Path) -> list[str]:
     """Those of an earlier run that are still mutants of today's source."""
     with path.open(newline="") as file:
         left = {row["mutant"] for row in csv.DictReader(file) if not row["kind"]}

@@ -1,6 +1,7 @@
 """Mutants: the same every time, one change each, put in and taken out again; most are found."""
 
 import inspect
+from pathlib import Path
 from types import CodeType, ModuleType
 
 import pytest
@@ -10,7 +11,7 @@ import cache.insertion
 import cache.locks
 from cache.locks import LockTable
 from harness.faults.mutants import Mutant, mutants_of, put_in
-from harness.faults.mutation import judge
+from harness.faults.mutation import judge, survivors
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,13 @@ def test_a_mutant_that_matters_is_found_and_one_that_does_not_survives(
 
 def _does(code: CodeType) -> tuple[bytes, tuple[object, ...], tuple[str, ...]]:
     return code.co_code, code.co_consts, code.co_names
+
+
+def test_an_earlier_runs_survivors_are_those_without_a_kind_that_are_still_there(
+    of_locks: list[Mutant], tmp_path: Path
+) -> None:
+    found, lived = of_locks[0].name, of_locks[1].name
+    table = tmp_path / "mutants.csv"
+    rows = f'"{found}",L1.count,3,0.1\n"{lived}",,500,9.0\n"gone:1:1 f: nothing",,500,9.0\n'
+    table.write_text("mutant,kind,schedules,seconds\n" + rows)
+    assert survivors(table) == [lived]
