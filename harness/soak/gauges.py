@@ -75,6 +75,8 @@ def _storage(cache: Cache, hit_rate: float) -> dict[str, float]:
 
 
 def _pools(cache: Cache) -> dict[str, float]:
+    """Of the first rank: the others decide alike."""
+    cache = cache.ranks[0]
     if not isinstance(cache, UnifiedCache):
         return {
             f"device_{component.name.lower()}_used_pages": cache.pool(component, 0).used_slots

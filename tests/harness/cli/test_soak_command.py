@@ -150,6 +150,18 @@ def test_the_same_seed_gives_the_same_digest_whatever_the_hash_seed(tmp_path: Pa
     assert digests[0] == digests[1]
 
 
+@pytest.mark.parametrize("tp", ["1", "2"])
+def test_every_pool_of_either_tier_is_in_the_series_whatever_the_ranks(
+    tmp_path: Path, tp: str
+) -> None:
+    soak(tmp_path, "--num-requests", "60", "--tp", tp)
+    (series,) = tmp_path.rglob("timeseries.csv")
+    seen = {row["metric"] for row in csv.DictReader(series.read_text().splitlines())}
+    pools = [f"{tier}_{name}" for tier in ("device", "host") for name in ("full", "swa")]
+    kinds = ("used", "locked", "evictable")
+    assert {f"{pool}_{kind}_pages" for pool in pools for kind in kinds} <= seen
+
+
 def test_a_soak_that_reached_nothing_is_inconclusive_and_says_so(tmp_path: Path) -> None:
     done = soak(tmp_path, "--num-requests", "3")
     assert done.returncode == 5
