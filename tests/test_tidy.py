@@ -16,6 +16,7 @@ ENTRY_POINTS = {
     "bench",
     "harness.bench",
     "harness.bench.__main__",
+    "harness.device.streams",
     "harness.faults.corpus",
     "harness.faults.mutation",
     "harness.targets.sglang.__main__",

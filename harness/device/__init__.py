@@ -1,0 +1,1 @@
+"""Real bytes on real streams: what a run on the wall clock moves, and when."""
