@@ -58,7 +58,7 @@ def run(flags: Mapping[str, Any]) -> int:
         report.marks, violations=len(report.findings), required=dict.fromkeys(required(search), 1)
     )
     summary = _summary(report, certificate, told, search, jobs)
-    _write(directory, summary, report, search, told)
+    _write(directory, summary, report, search, told, interrupted=interrupted)
     _tell(told, paths, certificate, report, summary, flags["json"])
     if report.unrepeatable:
         return Exit.NONDETERMINISM
@@ -150,7 +150,7 @@ class _Board:
         self._pulses: dict[int, Pulse] = {}
         self._console = Console(stderr=True)
         self._live: Live | None = None
-        self._last = time.monotonic()
+        self._last = float("-inf")
 
     def __enter__(self) -> "_Board":
         if self._console.is_terminal and not self._quiet:
@@ -253,10 +253,12 @@ def _write(
     report: Report,
     search: Search,
     told: list[Told],
+    *,
+    interrupted: bool,
 ) -> None:
     manifest = {
         "schema": 1,
-        "status": "finished",
+        "status": "interrupted" if interrupted else "finished",
         "command": command_line(sys.argv),
         "tool": tool(),
         "search": asdict(search),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.cli.errors import UserError
 from harness.faults import fault_named
-from harness.hunt.bases import Sweep, sweep_all
+from harness.hunt.bases import INTERRUPTED, Sweep, Tally, sweep_all
 from harness.hunt.findings import Told, keep, screen_of, tool, work_out
 from harness.hunt.scenarios import load_scenarios
 from harness.hunt.screen import text_of
@@ -30,7 +30,7 @@ def run(flags: Mapping[str, Any]) -> int:
     """Sweep as told. Returns the exit code."""
     asked, jobs = _asked(flags)
     directory = RunDirectory.create(Path(flags["output_dir"]), flags["tag"])
-    swept = sweep_all(asked, jobs)
+    swept = sweep_all(asked, jobs, _Board(asked, quiet=flags["json"]).show)
     found = list(swept.findings.values())[:MOST_TOLD]
     if found and not flags["json"]:
         click.echo(f"shrinking {len(found)} of {len(swept.findings)} kinds ...", err=True)
@@ -52,6 +52,8 @@ def run(flags: Mapping[str, Any]) -> int:
 
 def exit_code(asked: Sweep, swept: Swept) -> Exit:
     """Worlds from files must have been swept completely; drawn ones end with the time."""
+    if swept.stopped_at == INTERRUPTED:
+        return Exit.INTERRUPTED
     if swept.findings:
         return Exit.VIOLATION
     enough = swept.complete if asked.scenarios else swept.points.total() > 0
@@ -75,6 +77,25 @@ def _asked(flags: Mapping[str, Any]) -> tuple[Sweep, int]:
         seed=flags["seed"],
         budget_s=flags["budget"],
     ), jobs
+
+
+class _Board:
+    """One line of progress: rewritten in a terminal, every ten seconds elsewhere."""
+
+    def __init__(self, asked: Sweep, *, quiet: bool) -> None:
+        self._budget_s = asked.budget_s
+        self._quiet = quiet
+        self._next_s = 0.0
+        self._every_s = 0.5 if sys.stderr.isatty() else 10.0
+
+    def show(self, tally: Tally) -> None:
+        if self._quiet or not tally.points or tally.elapsed_s < self._next_s:
+            return
+        self._next_s = tally.elapsed_s + self._every_s
+        line = f"{tally.elapsed_s:,.0f} of {self._budget_s:,.0f} s | {tally.points:,} points swept"
+        if sys.stderr.isatty():
+            line = f"\r{line}\033[K"
+        click.echo(line, err=True, nl=not sys.stderr.isatty())
 
 
 def _summary(asked: Sweep, swept: Swept, told: list[Told], code: Exit) -> dict[str, Any]:
@@ -107,7 +128,7 @@ def _write(
 ) -> None:
     manifest = {
         "schema": 1,
-        "status": "finished",
+        "status": "interrupted" if summary["stopped_at"] == INTERRUPTED else "finished",
         "command": command_line(sys.argv),
         "tool": tool(),
         "sweep": asdict(asked),

@@ -5,10 +5,12 @@ processes; only a sweep that its time ends depends on more.
 """
 
 import multiprocessing as mp
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice, product
+from typing import Any, NamedTuple
 
 from harness.explore.outcome import Scenario
 from harness.explore.prng import derive
@@ -18,6 +20,8 @@ from harness.hunt.scenario import swarm
 from harness.hunt.sweep import KINDS, Base, Swept, sweep
 
 ORDERS = 3  # base schedules of each world: the natural one, and two that are drawn
+INTERRUPTED = "Ctrl-C"
+TALLY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +38,31 @@ class Sweep:
     budget_s: float = 60.0
 
 
-def sweep_all(asked: Sweep, jobs: int) -> Swept:
-    """Sweep what is asked for on `jobs` processes."""
-    if jobs == 1:
-        return _share(asked, 0, 1)
-    total = Swept()
-    with mp.get_context("spawn").Pool(jobs) as pool:
-        for part in pool.starmap(_share, [(asked, job, jobs) for job in range(jobs)]):
+class Tally(NamedTuple):
+    """How far all processes are."""
+
+    points: int
+    elapsed_s: float
+
+
+def sweep_all(
+    asked: Sweep, jobs: int, on_tally: Callable[[Tally], None] = lambda tally: None
+) -> Swept:
+    """Sweep what is asked for on `jobs` processes. Ctrl-C ends it early, with what there is."""
+    started, total = time.monotonic(), Swept()
+    context = mp.get_context("spawn")
+    stop, counts = context.Event(), [context.Value("Q") for _ in range(jobs)]
+    shares = [(asked, job, jobs) for job in range(jobs)]
+    with context.Pool(jobs, _begin, (stop, counts)) as pool:
+        parts = pool.starmap_async(_share, shares)
+        try:
+            while not parts.ready():
+                parts.wait(TALLY_S)
+                points = sum(count.value for count in counts)
+                on_tally(Tally(points, time.monotonic() - started))
+        except KeyboardInterrupt:
+            stop.set()
+        for part in parts.get():
             total.merge(part)
     return total
 
@@ -58,13 +80,31 @@ def bases_of(asked: Sweep) -> Iterator[Base]:
             yield Base(world, number % asked.orders, derive(asked.seed, "order", number))
 
 
+_stop: Any = None  # of this process: the event that ends its share early
+_counts: Any = None  # and how many points each process has swept
+
+
+def _begin(stop: Any, counts: Any) -> None:
+    """Ctrl-C in a terminal reaches every process; the first one tells the others."""
+    global _stop, _counts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _stop, _counts = stop, counts
+
+
 def _share(asked: Sweep, job: int, jobs: int) -> Swept:
     """Every `jobs`-th base, from number `job` on."""
     started = time.monotonic()
+
+    def enough(swept: Swept) -> str:
+        _counts[job].value = swept.points.total()
+        if _stop.is_set():
+            return INTERRUPTED
+        return "the end of its time" if time.monotonic() - started >= asked.budget_s else ""
+
     return sweep(
         ArenaRunner(fault_named(asked.fault) if asked.fault else None),
         islice(bases_of(asked), job, None, jobs),
         asked.kinds,
         elapsed=lambda: time.monotonic() - started,
-        budget_s=asked.budget_s,
+        enough=enough,
     )

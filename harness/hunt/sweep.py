@@ -85,9 +85,10 @@ def sweep(
     kinds: Sequence[str] = KINDS,
     *,
     elapsed: Callable[[], float] = lambda: 0.0,
-    budget_s: float = 1.0,
+    enough: Callable[[Swept], str] = lambda swept: "",
 ) -> Swept:
-    """Sweep every base schedule by every kind of trouble, until `elapsed()` reaches `budget_s`.
+    """Sweep every base schedule by every kind of trouble, until `enough` says why to stop; it is
+    asked before each point.
 
     A base that fails undisturbed is a finding, and has nothing to sweep."""
     swept = Swept()
@@ -97,9 +98,8 @@ def sweep(
             calm = undisturbed(runner, base, kind)
             _note(swept, base, "undisturbed", calm, elapsed())
             for place in places(calm, kind):
-                if elapsed() >= budget_s:
-                    swept.stopped_at = "the end of its time"
-                    swept.elapsed_s = elapsed()
+                if reason := enough(swept):
+                    swept.stopped_at, swept.elapsed_s = reason, elapsed()
                     return swept
                 outcome = runner.run(place.scenario, LenientReplay(place.tape))
                 swept.points[kind] += 1

@@ -1,12 +1,13 @@
 """`hunt`, `replay` and `faults` from the outside."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from harness.faults import FAULTS
-from tests.harness.cli.test_soak_command import bench
+from tests.harness.cli.test_soak_command import begun, bench
 from tests.harness.record.test_output_doc import table
 
 MICRO = "tests/scenarios/micro/write_back_eviction.toml"
@@ -59,6 +60,23 @@ def test_a_sweep_says_that_it_is_complete(tmp_path: Path) -> None:
     done = bench("hunt", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("complete: ")
+
+
+@pytest.mark.parametrize("words", [("--sweep", "copies"), ("--keep-going",)])
+def test_ctrl_c_keeps_what_was_swept_or_hunted_so_far(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    flags = ("--budget", "10m", "--jobs", "2", "--output-dir", str(tmp_path))
+    with begun("hunt", *flags, *words) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # its first line of progress
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate()
+    assert process.returncode == 130, output
+    (run,) = tmp_path.iterdir()
+    assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["points" if words[0] == "--sweep" else "schedules"] > 0
 
 
 def test_what_a_sweep_finds_is_saved_and_replayed_exactly(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,16 +30,34 @@ FILES = {
 
 
 def bench(*words: str, hash_seed: str = "0", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "COLUMNS": "100"}
     return subprocess.run(
         [sys.executable, str(ROOT / "bench.py"), *words],
         capture_output=True,
         text=True,
         cwd=cwd,
-        env=environment,
+        env=_environment(hash_seed),
         timeout=240,
         check=False,
     )
+
+
+@contextmanager
+def begun(*words: str) -> Iterator["subprocess.Popen[str]"]:
+    """A command that is running; what is left of it at the end is killed."""
+    command = [sys.executable, str(ROOT / "bench.py"), *words]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=_environment("0"), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _environment(hash_seed: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONHASHSEED": hash_seed, "COLUMNS": "100"}
 
 
 def soak(tmp_path: Path, *words: str, **options: str) -> subprocess.CompletedProcess[str]:
