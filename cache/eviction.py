@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Rank = tuple[int, int, int]
 
 
+SPARE = 8  # stale entries beside the live ones' number; few, so that small worlds come here too
+
+
 class Victims:
     """The nodes whose component may be evicted from a tier now, in eviction order.
 
@@ -36,7 +39,7 @@ class Victims:
             return
         self._ranks[node.number] = rank
         heappush(self._heap, (rank, node.number, node))
-        if len(self._heap) > 64 + 4 * len(self._ranks):
+        if len(self._heap) > SPARE + 2 * len(self._ranks):
             self._heap = [e for e in self._heap if self._ranks.get(e[1]) == e[0]]
             heapify(self._heap)
 
