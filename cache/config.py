@@ -138,11 +138,6 @@ class CacheConfig:
                 "storage needs a host tier: raise --hicache-ratio, or leave"
                 " --hicache-storage-backend out"
             )
-        if self.storage is not None and self.mamba is not None:
-            raise ConfigError(
-                "storage keeps no recurrent states, so nothing could be prefetched: leave"
-                " --hicache-storage-backend out"
-            )
         self._check_window()
         self._check_states()
         for component in self.components:

@@ -4,13 +4,15 @@
     tree      | anchor     | on the host: given back  | new node         | new node    |
                              else: takes the slots      FULL               FULL + SWA
 
-Invariant: a page goes below a page that is on the host (or, where the policy keeps no closure, on
-the device) and never into what a copy is filling: the graft ends above that.
+A recurrent state comes with the last page of its run, or none of the run does: without the state at
+its end it would serve nobody. Invariant: a page goes below a page that is on the host (or, where
+the policy keeps no closure, on the device) and never into what a copy is filling: the graft ends
+above that.
 """
 
 from collections.abc import Callable
 
-from cache.config import DEVICE, FULL, HOST, Component
+from cache.config import DEVICE, FULL, HOST, MAMBA, Component
 from cache.observer import Observer
 from cache.residency import Residency
 from cache.storage_moves import Prefetch
@@ -62,6 +64,9 @@ class Grafting:
     def _stop(self, prefetch: Prefetch) -> int:
         """Tokens up to which every component that is wanted there has landed."""
         pages = prefetch.landed(FULL)
+        state = prefetch.first.get(MAMBA)
+        if state is not None and prefetch.landed(MAMBA) == state:
+            return prefetch.start
         for component, first in prefetch.first.items():
             if first < pages:
                 pages = min(pages, max(first, prefetch.landed(component)))
@@ -79,7 +84,7 @@ class Grafting:
 
     def _cut(self, prefetch: Prefetch, node: Node) -> list[Node]:
         """`node`, cut where a component begins that it could take."""
-        for component, first in prefetch.first.items():
+        for component, first in self._begins(prefetch):
             cut = first - node.start // self._page_size
             lacks = node.slots[HOST][component] is None
             if lacks and 0 < cut < node.tokens // self._page_size:
@@ -96,7 +101,7 @@ class Grafting:
 
     def _grow(self, prefetch: Prefetch, parent: Node, stop: int, now: int) -> Node:
         """A new node below `parent`: up to where a component begins, or to `stop`."""
-        begins = [first * self._page_size for first in prefetch.first.values()]
+        begins = [first * self._page_size for _, first in self._begins(prefetch)]
         cut = min([stop, *(at for at in begins if parent.end < at < stop)])
         node = self._tree.add(parent, prefetch.key, cut)
         node.used[:] = [now] * len(node.used)
@@ -105,9 +110,13 @@ class Grafting:
             self._give(prefetch, node, component)
         return node
 
+    def _begins(self, prefetch: Prefetch) -> list[tuple[Component, int]]:
+        """The page from which each component has all there is; of a state there is only the end."""
+        return [(c, first) for c, first in prefetch.first.items() if c is not MAMBA]
+
     def _give(self, prefetch: Prefetch, node: Node, component: Component) -> None:
         first, stop = node.start // self._page_size, node.end // self._page_size
-        slots = prefetch.take(component, first, stop)
+        slots = prefetch.take(component, stop - 1 if component is MAMBA else first, stop)
         if slots:
             place = (HOST, component)
             self._residency.reserve(node, place, slots, prefetch)

@@ -8,7 +8,7 @@ corrects it. Invariant: persists run and are acknowledged in order, so no tail g
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from cache.config import FULL, HOST, Component, Tier
+from cache.config import FULL, HOST, MAMBA, Component, Tier
 from cache.locks import NOT_HELD, LockTable
 from cache.observer import Observer
 from cache.packing import pack
@@ -94,7 +94,7 @@ class Persists:
                 persist.follow_split(upper, lower, pages)
 
     def _issue(self, node: Node, lacking: list[Component]) -> None:
-        reach = [NOT_HELD] * len(self._residency.components)
+        reach = [NOT_HELD] * len(self._residency.nothing)
         reach[FULL] = 0
         sources = []
         for component in lacking:
@@ -134,7 +134,8 @@ class Persists:
             assert parent is not None
             above = self._residency.tree.prints(parent)
             heads = [*above[-1:], *prints] if above else [0, *prints]
-            for print_, head, content in zip(prints, heads, store.read(slots), strict=False):
+            named = prints[-1:] if component is MAMBA else prints
+            for print_, head, content in zip(named, heads, store.read(slots), strict=False):
                 key, payload = self._name_of(component, print_), pack(component, content)
                 if component is not FULL:
                     pages.append(Page(key, self._name_of(FULL, print_), payload))

@@ -7,7 +7,7 @@ policy keeps no closure, on the device), so it cannot lose what the graft hangs 
 """
 
 from cache.components import Rules
-from cache.config import DEVICE, FULL, HOST, PrefetchPolicy, StorageConfig, Tier
+from cache.config import DEVICE, FULL, HOST, SWA, PrefetchPolicy, StorageConfig, Tier
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
@@ -62,9 +62,9 @@ class Prefetches:
         self._numbers += 1
         reach = [NOT_HELD] * len(self._residency.nothing)
         reach[FULL] = 0
-        for component in self._residency.components[1:]:
+        if self._residency.windowed:  # the anchor's state serves nobody beyond it
             least = min(limit, anchor.end + self._page_size)
-            reach[component] = min(anchor.end, self._rules[component].needed_from(least))
+            reach[SWA] = min(anchor.end, self._rules[SWA].needed_from(least))
         lock = self._locks.acquire(anchor, reach, self._tiers, "prefetch")
         prefetch = Prefetch(self._numbers, key, anchor, limit, lock, holder)
         self.live[prefetch.number] = prefetch
@@ -163,7 +163,10 @@ class Prefetches:
             for c in self._residency.components
         }
         self._observer.prefetch_reserving(prefetch)
-        if not self._hosts.make_room([stop - begins[c] for c in self._residency.components]):
+        slots_wanted = list(self._residency.nothing)
+        for component, begin in begins.items():
+            slots_wanted[component] = stop - begin
+        if not self._hosts.make_room(slots_wanted):
             self._end(prefetch, Outcome.NO_ROOM)
             return
         for component, begin in begins.items():
@@ -233,8 +236,8 @@ class Prefetches:
         for page in range(pages if prefetch.status is Status.OK else 0):
             start = prefetch.start + page * self._page_size
             valid = True
-            for component, walk in walks:
-                there = prefetch.there[component * pages + page]
+            for at, (_, walk) in enumerate(walks):
+                there = prefetch.there[at * pages + page]
                 valid &= walk.step(there, start, start + self._page_size)
             if valid:
                 end = start + self._page_size

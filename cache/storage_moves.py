@@ -9,7 +9,7 @@ batch that has been asked for never is before its reply.
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from cache.config import Component, Tier
+from cache.config import MAMBA, Component, Tier
 from cache.keys import Key
 from cache.storage.contract import Status
 from cache.transfers import Copy, CopyState
@@ -77,10 +77,11 @@ class Persist:
         return sum(len(source.slots) for source in self.sources)
 
     def follow_split(self, upper: "Node", lower: "Node", pages: int) -> None:
-        """A node of this persist was cut: so is each of its sources, in place."""
+        """A node of this persist was cut: so is each of its sources, in place, unless that is the
+        state of its end."""
         sources: list[Source] = []
         for source in self.sources:
-            if source.node is not lower:
+            if source.node is not lower or source.component is MAMBA:
                 sources.append(source)
                 continue
             _, component, slots = source

@@ -39,6 +39,8 @@ STORAGE_MEANINGS: tuple[Meaning, ...] = (
     Meaning(
         "split_while_persisting", "a node was cut while its pages were on their way to storage"
     ),
+    Meaning("state_persisted", "a recurrent state went to storage"),
+    Meaning("state_prefetched", "a recurrent state came from storage with the pages of its run"),
 )
 RANKS_MEANINGS: tuple[Meaning, ...] = (
     Meaning("ranks_landed_apart", "a copy had run on one rank and not yet on another"),
@@ -242,13 +244,17 @@ class Marks(Observer):
     def persisted(self, persist: Persist) -> None:
         done = persist.state is CopyState.DONE
         self.hit("persist_landed" if done else "persist_refused")
+        stateful = any(source.component is Component.MAMBA for source in persist.sources)
+        self.counts["state_persisted"] += done and stateful
 
     def prefetch_asked(self, prefetch: Prefetch) -> None:
         self.hit("prefetch_asked")
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
         grown = sum(node.tokens for node in nodes)
-        self.counts["prefetch_landed"] += prefetch.grafted_end > prefetch.start
+        landed = prefetch.grafted_end > prefetch.start
+        self.counts["prefetch_landed"] += landed
+        self.counts["state_prefetched"] += landed and Component.MAMBA in prefetch.first
         self.counts["prefetch_met_the_tree"] += prefetch.grafted_end - prefetch.start > grown
 
     def replied(self, move: Persist | Prefetch) -> None:

@@ -36,13 +36,14 @@ STORAGE: dict[str, Knob] = {
     "batch": Number(1, 3),  # pages
     "capacity": Options((60, 12, 60, 4)),  # pages, of all components
     "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
+    "every": Number(1, 3),  # pages from one recurrent state of that prefix to the next
     "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
 }
 
 
 def storage_config(scenario: Scenario) -> StorageConfig | None:
-    """None where the world has no storage; it cannot keep the states of recurrent layers."""
-    if not scenario.get("storage") or not scenario["ratio"] or scenario.get("recurrent"):
+    """None where the world has no storage."""
+    if not scenario.get("storage") or not scenario["ratio"]:
         return None
     knobs = scenario["storage"][0]
     return StorageConfig(
@@ -90,15 +91,19 @@ class StorageTasks:
 
     def warm(self, keys: list[Key]) -> None:
         """What another server of the same kind has left behind: the first pages of `keys`."""
+        every = self._knobs.get("every", 1)  # replay files from before there was one do not say
         for key in keys:
             above = ROOT
-            for print_ in key.prints()[: self._knobs["warm"]]:
-                full = self.tier.name_of(Component.FULL, print_)
-                pages = [Page(full, above, pack(Component.FULL, print_))]
-                if len(self._components) > 1:
-                    swa = self.tier.name_of(Component.SWA, print_)
-                    pages.append(Page(swa, full, pack(Component.SWA, print_)))
-                self._backend.put(pages)
+            for at, print_ in enumerate(key.prints()[: self._knobs["warm"]], 1):
+                names = {c: self.tier.name_of(c, print_) for c in self._components}
+                full = names[Component.FULL]
+                self._backend.put(
+                    [
+                        Page(name, above if c is Component.FULL else full, pack(c, print_))
+                        for c, name in names.items()
+                        if c is not Component.MAMBA or not at % every
+                    ]
+                )
                 above = full
 
     def start(self) -> None:

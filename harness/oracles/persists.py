@@ -138,8 +138,10 @@ class Persists(Oracle):
             self._changed[node] = self.pending[self] = None
 
     def split(self, upper: Node, lower: Node) -> None:
-        self._kept[upper] = self._kept.get(lower, 0)
-        self._going[upper] = self._going.get(lower, 0)
+        """Both halves have what the whole had, but for the state of its end."""
+        paged = ~(1 << Component.MAMBA)
+        self._kept[upper] = self._kept.get(lower, 0) & paged
+        self._going[upper] = self._going.get(lower, 0) & paged
         self._changed[upper] = self._changed[lower] = self.pending[self] = None
 
     def removed(self, node: Node) -> None:
@@ -193,7 +195,7 @@ class Persists(Oracle):
         assert storage is not None
         left = {page.key: page.payload for page in pages}
         for node, component, slots in persist.sources:
-            prints = self.cache.tree.prints(node)
+            prints = self.named(node, component)
             if len(prints) != len(slots):
                 self.report("D2", "persist.pages", f"{len(prints)} slots of {node}", slots)
             for print_ in prints:
@@ -213,16 +215,21 @@ class Persists(Oracle):
 
     def _unsent(self, node: Node) -> None:
         """Ready on the host, its head sent or there, and nobody sends it."""
-        known = self._kept.get(node, 0) | self._going.get(node, 0)
-        if known & 1 or not node.ready(Tier.HOST, Component.FULL):
-            return
+        known = self._known(node)
+        lacking = [c for c in self.components if not known >> c & 1 and node.ready(Tier.HOST, c)]
         parent = node.parent
         assert parent is not None
-        if parent.parent is not None:
-            head = self._kept.get(parent, 0) | self._going.get(parent, 0)
-            if not head & 1:
-                return
+        if Component.FULL in lacking:
+            there = parent.parent is None or self._known(parent) & 1
+        else:  # of all else the head is FULL of the same page
+            there = known & 1
+        if not lacking or not there:
+            return
         pages = node.tokens // self.page_size
         under_way = sum(persist.pages for persist in self._flying)
         if not self._flying or under_way + pages <= self._most_pages:
             self.report("M2", "persist.missed", f"{node} sent to storage", "not even queued")
+
+    def _known(self, node: Node) -> int:
+        """What of a node is in storage or on its way, a bit a component."""
+        return self._kept.get(node, 0) | self._going.get(node, 0)

@@ -75,6 +75,8 @@ class Prefetches(Oracle):
         first, stop = prefetch.start // self.page_size, prefetch.end // self.page_size
         for component, held in prefetch.held.items():
             begin = first if component is Component.FULL else max(first, needed)
+            if component is Component.MAMBA:
+                begin = stop - 1  # one state, that of the end
             if list(held) != list(range(begin, stop)):
                 name = component.name.lower()
                 self.report("M1", f"prefetch.pages.{name}", f"{begin} .. {stop}", list(held))
@@ -134,6 +136,8 @@ class Prefetches(Oracle):
         for node in nodes if self._closed else ():
             if node.parent is not None and node.parent.inbound[Tier.HOST][Component.FULL]:
                 self.report("D1", "graft.filling", f"{node.parent} landed first", node)
+        if self.stateful and nodes and not nodes[-1].slots[Tier.HOST][Component.MAMBA]:
+            self.report("M1", "graft.state", f"a state at the end of {nodes[-1]}", "none")
         path, surplus = naive.walk(
             self.cache.tree.root, prefetch.key, prefetch.grafted_end // self.page_size
         )
@@ -223,11 +227,16 @@ class Prefetches(Oracle):
         if prefetch.status is not Status.OK or not prefetch.there:
             return prefetch.start
         pages = (prefetch.limit - prefetch.start) // self.page_size
-        full, swa = prefetch.there[:pages], prefetch.there[pages:]
+        there = {
+            component: prefetch.there[at * pages : (at + 1) * pages]
+            for at, component in enumerate(self.components)
+        }
+        full, swa = there[Component.FULL], there.get(Component.SWA, ())
+        states = there.get(Component.MAMBA, ())
         path = naive.path_of(prefetch.anchor)
         for count in range(pages, 0, -1):
             end = prefetch.start + count * self.page_size
-            if not all(full[:count]):
+            if not all(full[:count]) or (self.stateful and not states[count - 1]):
                 continue
             if not self.windowed or self._window_there(prefetch, path, swa, end):
                 return end

@@ -27,6 +27,7 @@ def with_storage(
         page_size=plain.page_size,
         full=PoolPages(*plain.full),
         swa=plain.swa,
+        mamba=plain.mamba,
         window=plain.window,
         write_policy=WritePolicy(plain.write_policy),
         device_eviction=plain.device_eviction,

@@ -8,7 +8,7 @@ from cache.transfers import CopyState
 from tests.cache.builders import a_key, admit, land, node_at, serve
 from tests.cache.storage_builders import IDENTITY, ROOMY, fetch, reply, with_storage
 
-FULL, SWA = Component.FULL, Component.SWA
+FULL, SWA, MAMBA = Component
 HOST = Tier.HOST
 
 
@@ -190,3 +190,44 @@ def test_the_bytes_of_two_components_differ():
     payloads = [cache.storage.backend.get(names(cache, [1, 2], c)[1:]) for c in (FULL, SWA)]
     assert all(isinstance(p, Fetched) and p.status is Status.OK for p in payloads)
     assert payloads[0].payloads != payloads[1].payloads
+
+
+def test_a_state_goes_below_the_last_page_of_its_node():
+    cache = with_storage(mamba=(4, 4))
+    serve(cache, a_key([1, 2, 3]))
+    land(cache)
+    (persist,) = queue(cache)
+    assert persist.pages == 4
+    reply(cache)
+    assert stored(cache, [1, 2, 3]) == [True] * 3
+    assert stored(cache, [1, 2, 3], MAMBA) == [False, False, True]
+    index = cache.storage.backend.index
+    full, state = names(cache, [1, 2, 3])[2], names(cache, [1, 2, 3], MAMBA)[2]
+    assert index.get(state).head == full
+    assert cache.flush()
+
+
+def test_of_a_node_that_is_split_on_its_way_the_lower_half_keeps_the_state():
+    cache = with_storage(mamba=(4, 4))
+    serve(cache, a_key([1, 2, 3]))
+    land(cache)
+    lower = node_at(cache, [1, 2, 3])
+    cache.match(a_key([1, 9]))
+    upper = lower.parent
+    assert [upper.persisting >> MAMBA & 1, lower.persisting >> MAMBA & 1] == [0, 1]
+    reply(cache)
+    assert [upper.persisted, lower.persisted] == [1 << FULL, 1 << FULL | 1 << MAMBA]
+    assert stored(cache, [1, 2, 3], MAMBA) == [False, False, True]
+    assert audit(cache) == []
+
+
+def test_a_state_that_an_old_node_is_given_is_sent_after_it():
+    cache = with_storage(mamba=(6, 6))
+    serve(cache, a_key([1, 2, 3]))
+    land(cache)
+    reply(cache)
+    serve(cache, a_key([1, 2]))
+    land(cache)
+    reply(cache)
+    assert stored(cache, [1, 2, 3], MAMBA) == [False, True, True]
+    assert audit(cache) == []

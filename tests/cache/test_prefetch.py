@@ -9,7 +9,7 @@ from cache.storage_moves import Outcome, PrefetchState
 from tests.cache.builders import a_key, admit, demote, land, node_at, serve
 from tests.cache.storage_builders import IDENTITY, ROOMY, fetch, reply, with_storage
 
-FULL, SWA = Component.FULL, Component.SWA
+FULL, SWA, MAMBA = Component
 HOST = Tier.HOST
 
 
@@ -283,4 +283,63 @@ def test_no_further_is_fetched_than_the_window_reaches():
     prints = a_key([1, 2, 3, 4]).prints()
     backend.remove([cache.storage.name_of(SWA, prints[3])])
     assert fetch(cache, a_key([1, 2, 3, 4])).grafted_end == 6
+    assert clean(cache)
+
+
+# -- recurrent states ---------------------------------------------------------------------------
+
+STATEFUL = {"mamba": (4, 4)}
+
+
+def test_a_state_comes_with_the_last_page_of_its_run_and_can_be_gone_on_from():
+    cache = with_storage(backend=warm_storage([1, 2, 3], **STATEFUL), **STATEFUL)
+    prefetch = fetch(cache, a_key([1, 2, 3]))
+    assert [tuple(wanted) for wanted in prefetch.wanted][-2:] == [(FULL, 2), (MAMBA, 2)]
+    assert prefetch.outcome is Outcome.COMPLETE
+    assert len(prefetch.wanted) == 4
+    table = admit(cache, a_key([1, 2, 3]))
+    assert cache.extend(table, 7).enough
+    land(cache)
+    assert cache.read(table, 6).state == a_key([1, 2, 3]).prints()[2]
+    cache.abort(table)
+    assert clean(cache)
+
+
+def test_no_further_is_fetched_than_a_state_reaches():
+    backend = warm_storage([1, 2], [1, 2, 3, 4], **STATEFUL)
+    cache = with_storage(backend=backend, **STATEFUL)
+    prints = a_key([1, 2, 3, 4]).prints()
+    backend.remove([cache.storage.name_of(MAMBA, prints[3])])
+    assert fetch(cache, a_key([1, 2, 3, 4])).grafted_end == 4
+    assert clean(cache)
+
+
+def test_a_run_whose_state_has_not_come_is_not_put_into_the_tree():
+    cache = with_storage(
+        backend=warm_storage([1, 2, 3], **STATEFUL),
+        prefetch_policy=PrefetchPolicy.BEST_EFFORT,
+        **STATEFUL,
+    )
+    storage = cache.storage
+    prefetch = storage.prefetch(a_key([1, 2, 3]), "r")
+    storage.run(prefetch)
+    storage.acknowledge(prefetch)
+    storage.run(prefetch)
+    assert prefetch.arrived == 2
+    storage.conclude(prefetch)
+    assert list(cache.tree.nodes()) == []
+    reply(cache)
+    assert clean(cache)
+
+
+def test_a_node_that_has_no_state_takes_the_one_that_came():
+    cache = with_storage(backend=warm_storage([1, 2, 3], **STATEFUL), **STATEFUL)
+    prefetch = cache.storage.prefetch(a_key([1, 2, 3]), "r")
+    serve(cache, a_key([1, 2, 3]))
+    land(cache)
+    node = node_at(cache, [1, 2, 3])
+    cache.residency.drop(node, HOST, MAMBA)
+    reply(cache)
+    assert prefetch.outcome is Outcome.COMPLETE
+    assert node.ready(HOST, MAMBA)
     assert clean(cache)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cache.config import PrefetchPolicy, StorageConfig
+from cache.config import PoolPages, PrefetchPolicy, StorageConfig
 from cache.storage.frame import HEADER_BYTES
 from cache.storage.memory import MemoryStorage
 from cache.storage.naming import identity_of
@@ -41,7 +41,8 @@ def world(seed: int, *, fine: bool = False, policy: PrefetchPolicy | None = None
         prefetch_timeout_base_s=1e-5,
         prefetch_timeout_per_ki_token_s=1e-3,
     )
-    settings = replace(settings, storage=storage)
+    states = PoolPages(3 + seed % 4, 4) if seed % 4 == 3 else None
+    settings = replace(settings, storage=storage, mamba=states)
     backend = TroubledStorage(
         MemoryStorage(IDENTITY, (20 + 40 * (seed % 3)) * PAGE_BYTES),
         lambda: Trouble.NONE if rng.below(8) else TROUBLES[rng.below(len(TROUBLES))],
@@ -82,7 +83,7 @@ def judged(ran: Ran) -> Ran:
 def test_every_request_ends_once_and_leaves_nothing_whatever_storage_does(way):
     marks: Counter[str] = Counter()
     tokens = 0
-    for seed in range(36):
+    for seed in range(40):
         fine = way == "search"
         ran = world(seed, fine=fine)
         if fine:
