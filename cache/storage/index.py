@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 from cache.storage.contract import ROOT
 
+SPARE = (
+    8  # stale entries of the heap beside the live ones' number; few, so that small ones come here
+)
+
 
 class Entry(NamedTuple):
     key: bytes
@@ -114,6 +118,6 @@ class PageIndex:
 
     def _offer(self, key: bytes) -> None:
         heappush(self._heap, (self._used[key], key))
-        if len(self._heap) > 64 + 4 * len(self._used):
+        if len(self._heap) > SPARE + 2 * len(self._used):
             self._heap = [(u, k) for u, k in self._heap if self._used.get(k) == u]
             heapify(self._heap)
