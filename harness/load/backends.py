@@ -1,4 +1,4 @@
-"""What differs between servers: fields of a request, and names of metrics."""
+"""What differs between servers: the fields of a request, and where they say what was a hit."""
 
 import json
 from typing import Any, NamedTuple
@@ -46,33 +46,3 @@ def hits_of(outcome: Outcome) -> Hits:
     details = outcome.details
     host, storage = int(details.get("host") or 0), int(details.get("storage") or 0)
     return Hits(int(details.get("device", cached - host - storage) or 0), host, storage)
-
-
-class Names(NamedTuple):
-    """Metrics of a backend, each with its unit in tokens or requests; "" where it has none."""
-
-    prompt: str
-    output: str
-    completed: str
-    cached: str  # with the label cache_source, or in all
-    running: str
-    queued: str
-    used: str
-    evictable: str
-    host_used: str
-    host_total: str
-    violations: str = "kvtorture:violations_total"
-
-
-SGLANG = Names(
-    "sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:num_requests_total",
-    "sglang:cached_tokens_total", "sglang:num_running_reqs", "sglang:num_queue_reqs",
-    "sglang:kv_used_tokens", "sglang:kv_evictable_tokens", "sglang:hicache_host_used_tokens",
-    "sglang:hicache_host_total_tokens",
-)  # fmt: skip
-VLLM = Names(
-    "vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total",
-    "vllm:prefix_cache_hits_total", "vllm:num_requests_running", "vllm:num_requests_waiting",
-    "", "", "", "",
-)  # fmt: skip
-NAMES: dict[Backend, Names] = {"sglang": SGLANG, "openai": SGLANG, "vllm": VLLM}

@@ -13,9 +13,14 @@ from pathlib import Path
 
 import psutil
 
-from harness.load.backends import NAMES, hits_of
+from harness.load.backends import hits_of
 from harness.load.checks import Checked, check_outputs
+from harness.load.exchange import Line
+from harness.load.guard import Guard
 from harness.load.health import Health
+from harness.load.names import NAMES
+from harness.load.server_info import settings_of
+from harness.load.server_side import counts_of, proof_of, sample_of
 from harness.load.settings import Loading
 from harness.load.swarm import Exchanged, Swarm
 from harness.load.watcher import Watcher
@@ -32,7 +37,8 @@ from workloads.footprint import IdealCache
 import gevent  # isort: skip  # Locust has patched the standard library by now
 
 LOOK_S = 1.0
-DEAD_LOOKS = 3
+LOOK_TIMEOUT_S = 5.0  # a server that is too busy to tell its metrics may still answer
+GUARD_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +76,40 @@ class LoadRun:
         self._swarm = Swarm(
             plan.workload, plan.load, loading, model=model, api_key=api_key, on_end=self._ended
         )
-        self._watcher = Watcher(self._swarm.line(), NAMES[loading.backend])
+        line = Line(loading.base_url, api_key=api_key, timeout_s=LOOK_TIMEOUT_S)
+        self._watcher = Watcher(line, NAMES[loading.backend])
+        self._guard = Guard(self._swarm.pulse, self._watcher, loading.stall_s)
         self._health = Health(Histogram())
         self._ideal = IdealCache(page_size)
         self._process = psutil.Process()
         self._tiers = dict.fromkeys(("device", "host", "storage"), 0)
         self._errors: dict[str, int] = {}
         self._asked: list[Exchanged] = []
-        self._before: Mapping[str, float] = {}
         self._numbered = 0
         self._cpu_share = 0.0
         self._server: dict[str, Number] = {}
 
     def run(self) -> Loaded:
         interrupted = False
-        self._watcher.look()
+        self._look()
         self._health.begin(time.monotonic())
-        watching = gevent.spawn(self._watch)
+        watching = [gevent.spawn(self._watch), gevent.spawn(self._stand_guard)]
         checked = Checked(0, 0)
         try:
             self._swarm.run()
             self._cpu_share = self._health.cpu_share(time.monotonic())
-            watching.kill()
+            gevent.killall(watching)
             self._look()
-            self._server = self._server_counts()
+            self._server = counts_of(self._watcher)
             if self._loading.check_output and not self._recorder.violations:
                 checked = self._check_outputs()
                 self._look()
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            watching.kill()
+            gevent.killall(watching)
+            self._watcher.close()
+        self._recorder.server(settings_of(self._watcher.info))
         verdict, reason = self._verdict(interrupted)
         summary = self._recorder.summary(self._counters(verdict, reason, checked))
         status = "interrupted" if interrupted else "finished"
@@ -116,40 +125,33 @@ class LoadRun:
         while True:
             gevent.sleep(LOOK_S)
             self._look()
-            pulse = self._swarm.pulse
-            quiet_s = (time.monotonic_ns() - pulse.heard_ns) / 1e9
-            if pulse.in_flight and quiet_s > self._loading.stall_s:
-                said = f"{pulse.in_flight} in flight, no byte for {quiet_s:.1f} s; {self._said()}"
-                self._violated("P1", "stall", "answers go on", said)
-                self._swarm.stopping = True
-                return
-            if self._watcher.failures >= DEAD_LOOKS:
-                self._violated("P1", "server.gone", "the server answers", self._said())
+
+    def _stand_guard(self) -> None:
+        """Apart from the looks, which a server that hangs holds up."""
+        while True:
+            gevent.sleep(GUARD_S)
+            alarm = self._guard.alarm(time.monotonic_ns())
+            if alarm is not None:
+                self._violated("P1", *alarm)
                 self._swarm.stopping = True
                 return
 
     def _look(self) -> None:
         watcher, restarted = self._watcher, bool(self._watcher.restarted)
-        if watcher.look() and watcher.restarted and not restarted:
+        answered = watcher.look()
+        if answered:
+            self._guard.looked(time.monotonic_ns())
+        if watcher.restarted and not restarted:
             self._violated("P1", "server.restarted", "one life of the server", watcher.restarted)
-        self._recorder.sample(self._elapsed_s(), self._sample())
-
-    def _sample(self) -> dict[str, float]:
-        now, before, size = self._watcher.last, self._before, self._page_size
-        self._before = now
-        found = {
-            "queue_requests": now.get("queued", nan),
-            "running_requests": now.get("running", nan),
-            "device_full_used_pages": ((now.get("used", nan) + now.get("evictable", nan)) / size),
-            "host_full_used_pages": now.get("host_used", nan) / size,
-            "rss_bytes": float(self._process.memory_info().rss),
-            "violations": float(self._recorder.violations),
-        }
-        prompts = now.get("prompt", nan) - before.get("prompt", nan)
-        for tier in self._tiers:
-            hits = now.get(f"cached_{tier}", nan) - before.get(f"cached_{tier}", nan)
-            found[f"hit_rate_{tier}"] = hits / prompts if prompts > 0 else nan
-        return found
+        self._recorder.sample(
+            self._elapsed_s(),
+            {
+                **sample_of(watcher, answered=answered),
+                "in_flight_requests": float(self._swarm.pulse.in_flight),
+                "rss_bytes": float(self._process.memory_info().rss),
+                "violations": float(self._recorder.violations),
+            },
+        )
 
     def _ended(self, exchanged: Exchanged) -> None:
         outcome = exchanged.outcome
@@ -160,6 +162,7 @@ class LoadRun:
             kind = outcome.error.split(":")[0]
             self._errors[kind] = self._errors.get(kind, 0) + 1
         else:
+            self._guard.answered(exchanged.request.request_id, outcome.end_ns)
             self._asked.append(exchanged._replace(outcome=outcome))
             self._thin()
             for gap_ns in outcome.gaps_ns:
@@ -245,19 +248,7 @@ class LoadRun:
             return Verdict.INCONCLUSIVE, "degraded (more --users or a lower rate): " + "; ".join(
                 complaints
             )
-        return Verdict.PASS, f"{self._numbered:,} requests; {self._tiers_used()}"
-
-    def _tiers_used(self) -> str:
-        tiers = ["device", *(["host"] if "host_total" in self._watcher.last else [])]
-        if "cached_storage" in self._watcher.last:
-            tiers.append("storage")
-        words = [
-            f"{tier} tier gave {self._tiers[tier]:,} tokens"
-            if self._tiers[tier]
-            else f"{tier} tier not exercised"
-            for tier in tiers
-        ]
-        return ", ".join(words)
+        return Verdict.PASS, f"{self._numbered:,} requests; {proof_of(self._watcher, self._tiers)}"
 
     def _counters(self, verdict: Verdict, reason: str, checked: Checked) -> dict[str, Number]:
         health = self._health
@@ -276,22 +267,7 @@ class LoadRun:
             "outputs_checked": checked.asked,
             "outputs_differed": checked.differed,
         }
-        return counters | self._server
-
-    def _server_counts(self) -> dict[str, Number]:
-        """What the server says that it did for this run; absent is not zero."""
-        counts: dict[str, Number] = {}
-        for field in ("completed", "prompt", "output", "cached_device", "cached_host",
-                      "cached_storage"):  # fmt: skip
-            grown = self._watcher.grown(field)
-            if grown is not None:
-                unit = "requests" if field == "completed" else "tokens"
-                counts[f"server_{field}_{unit}"] = int(grown)
-        return counts
-
-    def _said(self) -> str:
-        last = ", ".join(f"{name} {value:g}" for name, value in self._watcher.last.items())
-        return f"the server's last word: {last or 'none'}"
+        return counters | (self._server or counts_of(self._watcher))
 
     def _elapsed_s(self) -> float:
         start = self._swarm.start_ns

@@ -6,7 +6,6 @@ patches the standard library for gevent, as Locust does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import locust
@@ -20,6 +19,7 @@ from gevent.queue import Queue
 from harness.engine.clients import Load
 from harness.load.backends import body_of
 from harness.load.exchange import Line, Outcome
+from harness.load.pulse import Pulse
 from harness.load.settings import Loading
 from workloads.request import Request, Session, Workload
 
@@ -35,14 +35,6 @@ class Exchanged(NamedTuple):
     max_tokens: int
     scheduled_ns: int
     outcome: Outcome
-
-
-@dataclass(slots=True)
-class Pulse:
-    """What the watchdog looks at."""
-
-    in_flight: int = 0
-    heard_ns: int = 0  # when any byte last came
 
 
 class Swarm:
@@ -83,7 +75,7 @@ class Swarm:
         runner.start(self.users, spawn_rate=min(float(self.users), SPAWNED_PER_S))
         while runner.user_count < self.users:
             gevent.sleep(0.001)
-        self.start_ns = self.pulse.heard_ns = time.monotonic_ns()
+        self.start_ns = self.pulse.start_ns = self.pulse.heard_ns = time.monotonic_ns()
         feeder = gevent.spawn(self._feed)
         try:
             while not self.stopping and not (self.fed and self._due.empty() and not self._busy):
@@ -142,10 +134,13 @@ class Swarm:
         self.pulse.in_flight += 1
         if self.pulse.in_flight == 1:
             self.pulse.heard_ns = time.monotonic_ns()  # nothing was due before
+        name = exchanged.request.request_id
+        self.pulse.open[name] = time.monotonic_ns()
         try:
             outcome = line.complete(body, self._heard)
         finally:
             self.pulse.in_flight -= 1
+            del self.pulse.open[name]
         environment.events.request.fire(  # type: ignore[no-untyped-call]
             request_type="completion",
             name=self._loading.backend,

@@ -30,6 +30,38 @@ def _pool(tier: str, component: str) -> dict[str, Metric]:
     }
 
 
+def _server() -> dict[str, Metric]:
+    """By the server's own word, under `load`; those in total since the first look."""
+    totals = {
+        "prompt_tokens": ("tokens", "prompt tokens served"),
+        "output_tokens": ("tokens", "tokens answered"),
+        "completed_requests": ("requests", "requests completed"),
+        "cached_device_tokens": ("tokens", "prompt tokens that were hits on the device"),
+        "cached_host_tokens": ("tokens", "prompt tokens that were hits on the host"),
+        "cached_storage_tokens": ("tokens", "prompt tokens that were hits in storage"),
+        "evicted_tokens": ("tokens", "tokens that left the device for want of room"),
+        "load_back_tokens": ("tokens", "tokens copied from the host to the device"),
+        "backup_tokens": ("tokens", "tokens copied from the device to the host"),
+        "retracted_requests": ("requests", "running requests that were sent back to the queue"),
+        "ttft_total_s": ("s", "sum of the server's own times to a first token"),
+        "ttft_requests": ("requests", "requests in `server_ttft_total_s`"),
+    }
+    lasts = {
+        "device_used_tokens": ("tokens", "device tokens held by requests"),
+        "device_evictable_tokens": ("tokens", "device tokens cached that may be evicted"),
+        "device_total_tokens": ("tokens", "size of the device's pool"),
+        "device_usage": ("ratio", "share of the device's pool in use"),
+        "host_used_tokens": ("tokens", "tokens held by the host tier"),
+        "host_total_tokens": ("tokens", "size of the host tier's pool"),
+    }
+    said = "by the server's own word (`load`)"
+    return {
+        f"server_{name}": Metric(unit, stat, f"{meaning}, {said}")
+        for stat, table in (("total", totals), ("last", lasts))
+        for name, (unit, meaning) in table.items()
+    }
+
+
 TIMESERIES: dict[str, Metric] = {
     **_pool("device", "full"),
     **_pool("device", "swa"),
@@ -60,4 +92,9 @@ TIMESERIES: dict[str, Metric] = {
         "bytes", "last", "resident memory of this process, measured whatever the clock"
     ),
     "violations": Metric("violations", "total", "violations found so far"),
+    "in_flight_requests": Metric("requests", "last", "sent and not yet ended (`load`)"),
+    "server_up": Metric(
+        "", "last", "1 if the server answered when it was looked at, else 0 (`load`)"
+    ),
+    **_server(),
 }

@@ -123,6 +123,10 @@ class Recorder:
         """Set the counts of all marks, those never reached included; written by `finish`."""
         self._marks = tuple(marks)
 
+    def server(self, told: Mapping[str, object]) -> None:
+        """Set what the server under load told of itself; written by `finish`."""
+        self._page["server"] = plain(told)
+
     def summary(self, counters: Mapping[str, Number] | None = None) -> dict[str, Number]:
         """Return the summary of what was recorded so far, with `counters` merged in."""
         return summarise(self.columns, self.itl_s, counters)
@@ -174,6 +178,7 @@ def _first_page(directory: RunDirectory, manifest: Manifest) -> dict[str, object
         **manifest.page(),
         "versions": versions(),
         "machine": machine(),
+        "server": {},
         "percentiles": "numpy, linear",
         "lost": [],
     }

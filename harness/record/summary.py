@@ -110,6 +110,13 @@ RUN_KEYS: dict[str, Key] = {
     "server_cached_device_tokens": Key("tokens", "device hits, by the server's count (`load`)"),
     "server_cached_host_tokens": Key("tokens", "host hits, by the server's count (`load`)"),
     "server_cached_storage_tokens": Key("tokens", "storage hits, by the server's count (`load`)"),
+    "server_evicted_tokens": Key("tokens", "left the device for want of room (`load`)"),
+    "server_load_back_tokens": Key("tokens", "copied from the host to the device (`load`)"),
+    "server_backup_tokens": Key("tokens", "copied from the device to the host (`load`)"),
+    "server_retracted_requests": Key("requests", "sent back to the queue (`load`)"),
+    "server_mean_ttft_ms": Key("ms", "mean time to first token, by the server's clock (`load`)"),
+    "server_peak_device_tokens": Key("tokens", "most that requests held on the device (`load`)"),
+    "server_peak_host_tokens": Key("tokens", "most that the host tier held (`load`)"),
 }
 
 

@@ -46,6 +46,8 @@ def legend(axes: Axes, *, heading: str = "") -> None:
     """Put the legend in one row above the data, with an optional heading at its left."""
     if heading:
         axes.set_title(heading, loc="left", size=9.5, color=INK, weight="bold", pad=7)
+    if not axes.get_legend_handles_labels()[0]:
+        return
     axes.legend(
         loc="lower right" if heading else "lower left",
         bbox_to_anchor=(1.005, 0.985) if heading else (-0.012, 0.985),

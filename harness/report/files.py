@@ -25,7 +25,10 @@ REQUEST_TYPES: dict[str, str] = {
     "phase": "category",
     "status": "category",
     "scheduled_ns": "int64",
+    "first_token_ns": "int64",
+    "end_ns": "int64",
     "prompt_tokens": "int64",
+    "output_tokens": "int64",
     "cached_tokens_device": "int64",
     "cached_tokens_host": "int64",
     "cached_tokens_storage": "int64",
@@ -41,8 +44,8 @@ REQUEST_TYPES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """What a run left: `requests` are its completed steady ones, `series` one column a metric,
-    indexed by elapsed_s.
+    """What a run left: `requests` are its completed steady ones, `everything` all that ended,
+    `series` one column a metric, indexed by elapsed_s.
     """
 
     path: Path
@@ -52,6 +55,7 @@ class RunFiles:
     violations: tuple[Mapping[str, Any], ...]
     requests: pd.DataFrame
     series: pd.DataFrame
+    everything: pd.DataFrame
 
     @property
     def ended(self) -> bool:
@@ -63,14 +67,16 @@ def read_run(path: Path) -> RunFiles:
     """Read the run at `path`; raises `UsageError` when there is none that can be read."""
     RunDirectory.open(path)
     try:
+        everything = _requests(path)
         return RunFiles(
             path=path,
             run=_run_page(path),
             summary=_summary(path),
             marks=tuple(_json(path / "marks.json", [])),
             violations=tuple(_violations(path)),
-            requests=_requests(path),
+            requests=_counted(everything),
             series=_series(path),
+            everything=everything,
         )
     except (ValueError, KeyError) as error:
         raise UsageError(f"{path}: not a run directory that can be read ({error})") from error
@@ -84,6 +90,7 @@ def _run_page(path: Path) -> dict[str, Any]:
     parts: dict[str, dict[str, Any]] = {
         name: {} for name in ("workload", "settings", "versions", "machine")
     }
+    parts["server"] = {}
     rows: dict[str, list[Any]] = {name: [] for name in ("pools", "notes", "ignored_flags", "lost")}
     return {**empty, **parts, **rows, **written}
 
@@ -119,7 +126,10 @@ def _requests(path: Path) -> pd.DataFrame:
     source = _whole(path / "requests.csv")
     if source is None:
         return pd.DataFrame(columns=list(REQUEST_TYPES))
-    table = pd.read_csv(source, usecols=list(REQUEST_TYPES), dtype=REQUEST_TYPES)
+    return pd.read_csv(source, usecols=list(REQUEST_TYPES), dtype=REQUEST_TYPES)
+
+
+def _counted(table: pd.DataFrame) -> pd.DataFrame:
     chosen = table[(table["phase"] == "steady") & (table["status"] == "completed")]
     return chosen.sort_values("scheduled_ns", kind="stable", ignore_index=True)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.record.directory import RunDirectory, UsageError
-from harness.report import tables
+from harness.report import server_tables, tables
 from harness.report.files import RunFiles, read_run
 from harness.report.headline import banner, clock_note, numbers
-from harness.report.plots import Picture, pictures
+from harness.report.plots import Picture, of_server, pictures, server_pictures
 
 REPORT_FILE = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -25,10 +25,12 @@ def build_report(run_dir: Path) -> Path:
     Raises `UsageError` when there is no readable run in it or it cannot be written to.
     """
     run = read_run(run_dir)
-    drawn = pictures(run)
+    drawn, server = pictures(run), server_pictures(run)
     directory = RunDirectory.open(run_dir)
-    files: dict[str, str | bytes] = {f"{picture.name}.png": picture.png for picture in drawn}
-    files[REPORT_FILE] = render(run, drawn)
+    files: dict[str, str | bytes] = {
+        f"{picture.name}.png": picture.png for picture in (*drawn, *server)
+    }
+    files[REPORT_FILE] = render(run, drawn, server)
     for name, content in files.items():
         lost = directory.write(name, content)
         if lost is not None:
@@ -36,7 +38,7 @@ def build_report(run_dir: Path) -> Path:
     return run_dir / REPORT_FILE
 
 
-def render(run: RunFiles, drawn: list[Picture]) -> str:
+def render(run: RunFiles, drawn: list[Picture], server: list[Picture]) -> str:
     """Return the page as HTML; everything that came from the run is escaped."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -52,7 +54,12 @@ def render(run: RunFiles, drawn: list[Picture]) -> str:
         clock_note=clock_note(run),
         numbers=numbers(run.summary),
         violations=tables.violations(run),
-        pictures=[(picture, b64encode(picture.png).decode()) for picture in drawn],
+        pictures=_embedded(drawn),
+        loaded=of_server(run),
+        server_pictures=_embedded(server),
+        both_sides=server_tables.both_sides(run),
+        moved=server_tables.moved(run.summary),
+        server_settings=server_tables.server_settings(run),
         latencies=tables.latencies(run.summary),
         marks=tables.marks(run),
         marks_total=len(run.marks),
@@ -63,3 +70,7 @@ def render(run: RunFiles, drawn: list[Picture]) -> str:
         origin=tables.origin(run),
         every_number=tables.every_number(run.summary),
     )
+
+
+def _embedded(drawn: list[Picture]) -> list[tuple[Picture, str]]:
+    return [(picture, b64encode(picture.png).decode()) for picture in drawn]

@@ -1,70 +1,95 @@
-"""A scrape is read as the server meant it."""
+"""A server is watched: what grew, what was never told, and whether it lives the same life."""
+
+import json
 
 import pytest
 
-from harness.load.backends import SGLANG, VLLM
-from harness.load.watcher import Watcher, parse
+from harness.load.names import SGLANG
+from harness.load.watcher import INFO_EVERY, Watcher
 
-SAMPLE = 'sglang:prompt_tokens_total{model_name="m",tp_rank="%d"} %d\n'
-
-
-def test_ranks_that_repeat_a_sample_are_not_summed():
-    text = "# TYPE sglang:prompt_tokens counter\n" + SAMPLE % (0, 70) + SAMPLE % (1, 70)
-    assert parse(text, SGLANG) == {"prompt": 70.0}
-
-
-def test_other_series_are_summed_and_tiers_told_apart():
-    line = 'sglang:cached_tokens_total{model_name="%s",cache_source="%s"} %d\n'
-    text = "# TYPE sglang:cached_tokens counter\n"
-    text += line % ("a", "device", 1) + line % ("b", "device", 2)
-    text += line % ("a", "host", 4) + line % ("a", "storage_file", 8)
-    found = parse(text, SGLANG)
-    assert found == {"cached_device": 3.0, "cached_host": 4.0, "cached_storage": 8.0}
-
-
-def test_what_is_absent_is_not_zero():
-    assert parse("", SGLANG) == {}
-    watcher = Watcher(Said(["# nothing\n", "# nothing\n"]), SGLANG)
-    watcher.look()
-    watcher.look()
-    assert watcher.grown("prompt") is None
-
-
-def test_vllm_names_are_known_too():
-    text = 'vllm:prefix_cache_hits_total{model_name="m"} 5.0\n'
-    assert parse(text, VLLM) == {"cached_device": 5.0}
+PROMPT = "sglang:prompt_tokens_total %d\n"
 
 
 class Said:
     """A line to a server that answers what it was given, then hangs up."""
 
-    def __init__(self, answers):
+    def __init__(self, *answers, info=()):
         self._answers = list(answers)
+        self._info = list(info)
+        self.asked = []
 
     def fetch(self, method, path):
-        assert (method, path) == ("GET", "/metrics")
+        self.asked.append(path)
+        if path.endswith("server_info"):
+            return (200, json.dumps(self._info.pop(0))) if self._info else (404, "")
         if not self._answers:
             raise ConnectionRefusedError
-        return 200, self._answers.pop(0)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return 200, answer
+
+
+def _watch(*answers, info=()):
+    watcher = Watcher(Said(*answers, info=info), SGLANG)
+    for _ in answers:
+        watcher.look()
+    return watcher
 
 
 def test_growth_is_counted_from_the_first_look():
-    watcher = Watcher(Said([SAMPLE % (0, 10), SAMPLE % (0, 30)]), SGLANG)
-    assert watcher.look()
-    assert watcher.look()
+    watcher = _watch(PROMPT % 10, PROMPT % 30)
     assert watcher.grown("prompt") == 20.0
     assert watcher.restarted == ""
 
 
-def test_a_counter_that_shrinks_means_another_life_of_the_server():
-    watcher = Watcher(Said([SAMPLE % (0, 10), SAMPLE % (0, 3)]), SGLANG)
-    watcher.look()
-    watcher.look()
-    assert "prompt" in watcher.restarted
+def test_a_counter_that_appears_later_is_counted_from_zero():
+    assert _watch("", "sglang:evicted_tokens_total 64\n").grown("evicted") == 64.0
 
 
-@pytest.mark.parametrize("looks", [1, 3])
-def test_looks_without_an_answer_are_counted(looks):
-    watcher = Watcher(Said([]), SGLANG)
-    assert [watcher.look() for _ in range(looks)] == [False] * looks
-    assert watcher.failures == looks
+def test_what_is_absent_is_not_zero():
+    watcher = _watch("# nothing\n", "# nothing\n")
+    assert watcher.grown("prompt") is None
+    assert watcher.last == {}
+
+
+def test_a_counter_that_shrinks_means_another_life_and_is_counted_on():
+    watcher = _watch(PROMPT % 10, PROMPT % 30, PROMPT % 3, PROMPT % 7)
+    assert "prompt fell from 30 to 3" in watcher.restarted
+    assert watcher.grown("prompt") == 27.0
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ({"boot": "a"}, {"boot": "b"}),
+        ({"internal_states": [{"startup_time": 1.5}]}, {"internal_states": [{"startup_time": 2}]}),
+    ],
+)
+def test_a_server_that_names_another_start_has_started_anew(pages):
+    again = [PROMPT % n for n in range(INFO_EVERY + 1)]
+    assert _watch(*again, info=(pages[0], pages[0])).restarted == ""
+    watcher = _watch(*again, info=pages)
+    assert "another start" in watcher.restarted
+    assert watcher.info == pages[0]
+
+
+def test_after_looks_that_failed_the_server_is_asked_for_its_life_at_once():
+    watcher = _watch("", ConnectionRefusedError(), "", info=({"boot": "a"}, {"boot": "b"}))
+    assert watcher.restarted
+
+
+def test_a_process_that_started_later_is_another_life():
+    line = "process_start_time_seconds %d\n"
+    assert "started" in _watch(line % 5, line % 6).restarted
+
+
+@pytest.mark.parametrize(("error", "refused"), [(TimeoutError(), False), (OSError(), True)])
+def test_looks_without_an_answer_are_counted(error, refused):
+    watcher = _watch(error, error)
+    assert (watcher.failures, watcher.refused) == (2, refused)
+
+
+def test_peaks_are_kept():
+    line = "sglang:kv_used_tokens %d\n"
+    assert _watch(line % 5, line % 9, line % 2).peaks["used"] == 9.0

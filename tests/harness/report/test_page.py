@@ -167,6 +167,7 @@ def test_only_a_finished_run_without_findings_passes(clean, summary, status, kin
         violations=(),
         requests=run.requests,
         series=run.series,
+        everything=run.everything,
     )
     assert banner(changed).kind == kind
 
