@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from cache.storage.contract import ROOT
 
-SPARE = (
-    8  # stale entries of the heap beside the live ones' number; few, so that small ones come here
-)
+SPARE = 8  # stale entries in the heap; few, so that small storages come to trim it
 
 
 class Entry(NamedTuple):
