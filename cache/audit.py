@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cache.companions import ABSENT, OwnSlots
 from cache.config import MAMBA, Component, Tier, WritePolicy
-from cache.keys import UNWRITTEN
+from cache.keys import UNWRITTEN, gather
 from cache.pools import Owner, SlotMap, SlotPool
 from cache.tree import Node
 from cache.unified import UnifiedCache
@@ -189,7 +190,32 @@ def content(cache: UnifiedCache) -> Iterator[Finding]:
                 continue
             prints = cache.tree.prints(node)
             expected = prints[-1:] if component is MAMBA else prints
-            yield from _compare(node, pool, expected, pool.store.read(slots))
+            yield from _compare(node, pool.name, expected, pool.store.read(slots))
+
+
+def companions(cache: UnifiedCache) -> Iterator[Finding]:
+    """O3, O1: a companion with slots of its own has one for each slot of its owner that is in use,
+    in the same hands, and no other."""
+    for pool in cache.pools.values():
+        for beside in pool.companions:
+            if isinstance(beside, OwnSlots):
+                yield from _paired(pool, beside)
+
+
+def companion_content(cache: UnifiedCache) -> Iterator[Finding]:
+    """C1, C2: beside a ready slot a companion holds what belongs to its page."""
+    for node in cache.tree.nodes():
+        for (tier, component), pool in cache.pools.items():
+            slots = node.slots[tier][component]
+            if not pool.companions or slots is None or node.inbound[tier][component] is not None:
+                continue
+            prints = cache.tree.prints(node)
+            expected = prints[-1:] if component is MAMBA else prints
+            for beside in pool.companions:
+                if isinstance(beside, OwnSlots) and ABSENT in gather(beside.entries(), slots):
+                    continue  # which O3 tells
+                name = f"{pool.name}.{beside.name}"
+                yield from _compare(node, name, expected, beside.read(slots))
 
 
 def copies(cache: UnifiedCache) -> Iterator[Finding]:
@@ -244,6 +270,8 @@ CHECKS = (
     slot_map,
     lock_counts,
     content,
+    companions,
+    companion_content,
     copies,
     storage_moves,
 )
@@ -288,7 +316,26 @@ def _claims(cache: UnifiedCache, tier: Tier, comp: Component) -> Iterator[tuple[
                 yield slot, Owner.REQUEST
 
 
-def _compare(node: Node, pool: SlotPool, expected: list[int], seen: list[int]) -> Iterator[Finding]:
+def _paired(pool: SlotPool, beside: OwnSlots) -> Iterator[Finding]:
+    """The table of one companion against both pools."""
+    own, name = beside.pool, beside.pool.name
+    entries = dict(enumerate(beside.entries()))
+    for slot, mine in entries.items():
+        used = slot < pool.capacity and pool.owner(slot) is not Owner.FREE
+        if used != (mine != ABSENT):
+            expected = f"a slot for {slot} of its owner" if used else f"none for free slot {slot}"
+            yield _finding("O3", f"companion.{name}", expected, mine)
+        elif used and own.owner(mine) is not pool.owner(slot):
+            expected = f"slot {mine} owned by {pool.owner(slot).name}"
+            yield _finding("O1", f"companion.{name}", expected, own.owner(mine).name)
+    twice = [s for s, n in Counter(entries.values()).items() if n > 1 and s != ABSENT]
+    if twice:
+        yield _finding("O3", f"companion.twice.{name}", f"slot {twice[0]} for one slot", "for two")
+    if own.used_slots != pool.used_slots:
+        yield _finding("O2", f"companion.{name}", f"{pool.used_slots} slots in use", own.used_slots)
+
+
+def _compare(node: Node, name: str, expected: list[int], seen: list[int]) -> Iterator[Finding]:
     if expected == seen:
         return
     differ = (i for i, (a, b) in enumerate(zip(expected, seen, strict=False)) if a != b)
@@ -296,7 +343,7 @@ def _compare(node: Node, pool: SlotPool, expected: list[int], seen: list[int]) -
     if page is None:
         return  # as many as there are hold what they should: S3 tells how many are missing
     oracle = "C2" if seen[page] == UNWRITTEN else "C1"
-    signature = f"node.{pool.name}"
+    signature = f"node.{name}"
     yield _finding(
         oracle, signature, f"{expected[page]:016x} at {node} page {page}", f"{seen[page]:016x}"
     )

@@ -105,13 +105,30 @@ DEFAULT_POOL = PoolPages(device=1024, host=1024)
 
 
 @dataclass(frozen=True, slots=True)
+class Companion:
+    """What belongs to every slot of a component and goes wherever it goes: the scales of a page,
+    an indexer's keys, a draft model's KV, the side state of a recurrent state.
+
+    `slot_bytes` counts its bytes for one slot of its `owner` on one rank. `pools` None: it lies
+    under its owner's slot numbers; else it has slots of its own. `apart`: in storage it is an
+    object of its own, which may be there or not; else it travels inside its owner's.
+    """
+
+    name: str
+    owner: Component
+    slot_bytes: int = 1
+    pools: PoolPages | None = None
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CacheConfig:
     """Everything a cache must be told. Raises `ConfigError` when built from what cannot work.
 
     `page_size`, `window` and `load_back_threshold` count tokens, pools count slots (one slot holds
     one page of FULL or SWA, or one recurrent state), `page_bytes` is indexed by `Component` and
     counts the bytes of one slot on one rank. `swa` or `mamba` None means that the component is
-    absent; without SWA `window` is 0.
+    absent; without SWA `window` is 0. What `companions` have in bytes comes on top of `page_bytes`.
     """
 
     page_size: int = 64
@@ -125,6 +142,7 @@ class CacheConfig:
     page_bytes: tuple[int, ...] = (1, 1, 1)
     storage: StorageConfig | None = None
     mamba: PoolPages | None = None
+    companions: tuple[Companion, ...] = ()
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
@@ -138,6 +156,7 @@ class CacheConfig:
                 "storage needs a host tier: raise --hicache-ratio, or leave"
                 " --hicache-storage-backend out"
             )
+        self._check_companions()
         self._check_window()
         self._check_states()
         for component in self.components:
@@ -170,15 +189,45 @@ class CacheConfig:
         return -(-self.window // self.page_size)
 
     def pools(self, component: Component) -> PoolPages:
-        """The pools of a component that is there."""
+        """The pools of a component that is there: as many slots as it and those of its companions
+        that have their own can fill together, for no slot is of use without its companions."""
         pools = (self.full, self.swa, self.mamba)[component]
         assert pools is not None, f"{component.name} is not a component of this cache"
+        for companion in self.companions:
+            if companion.owner is component and companion.pools is not None:
+                pools = PoolPages(*map(min, pools, companion.pools))
         return pools
+
+    def companions_of(self, component: Component) -> tuple[Companion, ...]:
+        return tuple(c for c in self.companions if c.owner is component)
+
+    @property
+    def slot_bytes(self) -> tuple[int, ...]:
+        """By component, what moves with one slot: its own bytes and its companions'."""
+        return tuple(
+            own + sum(c.slot_bytes for c in self.companions if c.owner == component)
+            for component, own in enumerate(self.page_bytes)
+        )
 
     def slots(self, component: Component, tokens: int) -> int:
         """How many slots a node of `tokens` tokens takes: one for each page, or the one state that
         it has at its end."""
         return 1 if component is MAMBA else tokens // self.page_size
+
+    def _check_companions(self) -> None:
+        names = [companion.name for companion in self.companions]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"companions need names of their own: {', '.join(names)}")
+        for companion in self.companions:
+            if not companion.name.isidentifier():
+                raise ConfigError(f"a companion's name is a word, not {companion.name!r}")
+            if companion.owner not in self.components:
+                raise ConfigError(
+                    f"companion {companion.name} belongs to {companion.owner.name}, which this"
+                    " cache has not: leave it out of --companions"
+                )
+            if companion.slot_bytes < 0:
+                raise ConfigError(f"companion {companion.name} has {companion.slot_bytes} bytes")
 
     def _check_window(self) -> None:
         if self.swa is None:
@@ -192,17 +241,17 @@ class CacheConfig:
                 "the SWA component needs a model with a sliding window; this one has none:"
                 " --components full"
             )
-        elif self.swa.device < self.window_pages:
+        elif self.pools(SWA).device < self.window_pages:
             raise ConfigError(
-                f"{self.swa.device} SWA slots hold no window of {self.window_pages} pages:"
+                f"{self.pools(SWA).device} SWA slots hold no window of {self.window_pages} pages:"
                 " raise --device-pages or --swa-full-tokens-ratio"
             )
 
     def _check_states(self) -> None:
         """Below its minimum a request could never begin beside the state that it starts from."""
-        if self.mamba is not None and self.mamba.device < STATES_OF_A_REQUEST:
+        if self.mamba is not None and self.pools(MAMBA).device < STATES_OF_A_REQUEST:
             raise ConfigError(
-                f"{self.mamba.device} state slots let no request run:"
+                f"{self.pools(MAMBA).device} state slots let no request run:"
                 f" raise --max-mamba-cache-size to {STATES_OF_A_REQUEST} or more"
             )
 

@@ -118,6 +118,7 @@ class Reading(NamedTuple):
     swa: list[int]  # pages swa_start .. n-1; empty without the component
     swa_start: int
     state: int = 0  # of the request's own recurrent state; 0 without one
+    companions: tuple[list[int], ...] = ()  # what each holds beside these, component by component
 
 
 class Cache(ABC):

@@ -4,11 +4,15 @@ Invariant (O1, O2): the free list holds exactly the slots whose owner is FREE, e
 """
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from cache.contract import BrokenInvariant
 from cache.keys import gather
 from cache.observer import Observer
 from cache.stores import Store
+
+if TYPE_CHECKING:
+    from cache.companions import CompanionSlots
 
 
 class Owner(IntEnum):
@@ -22,13 +26,15 @@ class SlotPool:
     """The slots of one component on one tier, each of which holds one page.
 
     Slots are handed out last-in-first-out, so a freed slot is reused soon: what a race would
-    overwrite, it overwrites early."""
+    overwrite, it overwrites early. `bare` holds the pages alone where `store` stands for their
+    companions, too."""
 
     def __init__(self, name: str, capacity: int, store: Store, observer: Observer) -> None:
         assert capacity >= 0
         self.name = name
         self.capacity = capacity
-        self.store = store
+        self.store = self.bare = store
+        self.companions: tuple[CompanionSlots, ...] = ()
         self._observer = observer
         self._free = list(range(capacity - 1, -1, -1))
         self._owner = bytearray(capacity)

@@ -59,7 +59,8 @@ class States:
                 source = node.slots[DEVICE][MAMBA]
                 if source is None or not node.ready(DEVICE, MAMBA):
                     continue
-                self._pool.store.write([table.state], self._pool.store.read(source))
+                store = self._pool.store
+                store.take(store, source, [table.state])
                 self._observer.forked(table, node)
             table.forked = True
             if lock.reach[MAMBA] != NOT_HELD:
@@ -97,13 +98,13 @@ class States:
         assert table.forked, "the state that it goes on from has not arrived"
         if tokens == table.written:
             return
-        (seen,) = self._pool.store.read([table.state])
-        wrong = seen ^ state_print(prints, table.written, self._page_size)
-        boundary = tokens // self._page_size * self._page_size
+        own, size = table.state, self._page_size
+        before = state_print(prints, table.written, size)
+        boundary = tokens // size * size
         if table.kept is not None and boundary > table.written:
-            self._put(table.kept, state_print(prints, boundary, self._page_size) ^ wrong)
+            self._go_on(own, table.kept, before ^ state_print(prints, boundary, size))
             table.kept_at = boundary
-        self._put(table.state, state_print(prints, tokens, self._page_size) ^ wrong)
+        self._go_on(own, own, before ^ state_print(prints, tokens, size))
 
     def read(self, table: PageTable, tokens: int) -> int:
         """The fingerprint of the own state, if it is that of `tokens` tokens; else 0."""
@@ -142,6 +143,13 @@ class States:
         self._observer.took_state(table, slot)
         return slot
 
-    def _put(self, slot: int, value: int) -> None:
-        self._observer.writing(self._pool, [slot], [value])
-        self._pool.store.write([slot], [value])
+    def _go_on(self, source: int, target: int, change: int) -> None:
+        """Compute goes from the state in `source` to one that differs from it by `change`, and each
+        of its companions from what is there of it."""
+        pool = self._pool
+        value = pool.bare.read([source])[0] ^ change
+        values = [beside.read([source])[0] ^ change for beside in pool.companions]
+        self._observer.writing(pool, [target], [value])
+        pool.bare.write([target], [value])
+        for beside, own in zip(pool.companions, values, strict=True):
+            beside.write([target], [own])

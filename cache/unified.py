@@ -6,6 +6,7 @@ Invariant: every operation leaves the whole of section "what must hold" true (se
 from collections.abc import Sequence
 
 from cache.backup import Backups
+from cache.companions import CompanionStoreMaker, build_pools, companion_fingerprints
 from cache.components import rules_for
 from cache.config import DEVICE, MAMBA, SWA, CacheConfig, Component, Tier, WritePolicy
 from cache.contract import Cache, Commit, Demand, LoadBack, Match, Reading, Room
@@ -39,13 +40,14 @@ class UnifiedCache(Cache):
         backend: Storage | None = None,
         identity: bytes = bytes(KEY_BYTES),
         store_of: StoreMaker = fingerprints,
+        companion_store_of: CompanionStoreMaker = companion_fingerprints,
     ) -> None:
         assert (backend is None) == (config.storage is None), "a backend and its settings"
         self.config = config
         self.observer = observer = observer or Observer()
         self.rules = rules_for(config)
         self.tree = RadixTree(config.page_size, config.width)
-        self.pools = _build_pools(config, observer, store_of)
+        self.pools = build_pools(config, observer, store_of, companion_store_of)
         stores: dict[tuple[Tier, Component], Store] = {
             place: pool.store for place, pool in self.pools.items()
         }
@@ -177,14 +179,19 @@ class UnifiedCache(Cache):
         pages = tokens // page_size
         full = table.full[:pages]
         swa: list[int] = []
+        window: list[int] = []
         start = pages
         if Component.SWA in self.config.components:
             start = self.rules[Component.SWA].needed_from(tokens) // page_size
-            swa = self.residency.map.lookup(full[start:])
-            swa = self.pools[Tier.DEVICE, Component.SWA].store.read(swa)
+            window = self.residency.map.lookup(full[start:])
+            swa = self.pools[Tier.DEVICE, Component.SWA].store.read(window)
         state = 0 if self.states is None else self.states.read(table, tokens)
         prints = self.pools[Tier.DEVICE, Component.FULL].store.read(full)
-        reading = Reading(prints, swa, start, state)
+        companions: tuple[list[int], ...] = ()
+        if self.config.companions:
+            own = [table.state] if state and table.state is not None else []
+            companions = self._read_companions((full, window, own))
+        reading = Reading(prints, swa, start, state, companions)
         self.observer.reading(table, tokens, reading)
         return reading
 
@@ -368,6 +375,14 @@ class UnifiedCache(Cache):
             self.states.donate(table, anchor)
         return result, anchor
 
+    def _read_companions(self, slots: tuple[list[int], ...]) -> tuple[list[int], ...]:
+        """What all companions hold for the device slots, by component, that attention reads."""
+        return tuple(
+            beside.read(slots[component])
+            for component in self.config.components
+            for beside in self.pools[Tier.DEVICE, component].companions
+        )
+
     def _allocate(self, component: Component, pages: int) -> list[int]:
         return self.pools[Tier.DEVICE, component].allocate(pages, Owner.REQUEST)
 
@@ -425,16 +440,3 @@ class UnifiedCache(Cache):
 
 
 _UNCLOSED = WritePolicy.WRITE_BACK  # the one policy whose host may hold a child without its parent
-
-
-def _build_pools(
-    config: CacheConfig, observer: Observer, store_of: StoreMaker
-) -> dict[tuple[Tier, Component], SlotPool]:
-    pools = {}
-    for component in config.components:
-        sizes = config.pools(component)
-        for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
-            name = f"{tier.name.lower()}_{component.name.lower()}"
-            store = store_of(tier, component, capacity)
-            pools[tier, component] = SlotPool(name, capacity, store, observer)
-    return pools

@@ -11,6 +11,7 @@ from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePoli
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.pools import Owner, SlotPool
 from cache.ranks import Standing
 from cache.storage.contract import Status
 from cache.storage_moves import Outcome, Persist, Prefetch
@@ -41,6 +42,15 @@ STORAGE_MEANINGS: tuple[Meaning, ...] = (
     ),
     Meaning("state_persisted", "a recurrent state went to storage"),
     Meaning("state_prefetched", "a recurrent state came from storage with the pages of its run"),
+)
+COMPANIONS_MEANINGS: tuple[Meaning, ...] = (
+    Meaning("companions_backed_up", "a copy took companions to the host with their owner"),
+    Meaning("companions_loaded_back", "a copy brought companions to the device with their owner"),
+    Meaning("companions_given_back", "a copy broke, and the slots of companions were given back"),
+    Meaning("companions_left_behind", "the device let companions go that the host has kept"),
+    Meaning("companions_split", "a node with companions was cut while a copy was filling it"),
+    Meaning("companion_state_forked", "a request's side state began as a copy of the tree's"),
+    Meaning("companion_slot_reused", "a companion's slot went to another slot of its owner"),
 )
 RANKS_MEANINGS: tuple[Meaning, ...] = (
     Meaning("ranks_landed_apart", "a copy had run on one rank and not yet on another"),
@@ -85,6 +95,7 @@ MEANINGS: tuple[Meaning, ...] = (
     Meaning("abort_while_loading", "a client left while its load-back was in flight"),
     Meaning("abort_while_running", "a client left during prefill or decode"),
     *STORAGE_MEANINGS,
+    *COMPANIONS_MEANINGS,
     *RANKS_MEANINGS,
 )
 
@@ -103,6 +114,8 @@ class Marks(Observer):
         self._states_coming: set[int] = set()  # node numbers whose state a copy brings
         self._loads = 0
         self._making_room = self._frozen = False
+        self._accompanied = {companion.owner for companion in config.companions}
+        self._pairs: dict[str, dict[int, int]] = {}  # by pool: its slots, and whose they were last
 
     def required(self, config: CacheConfig) -> tuple[str, ...]:
         """What a soak must have seen before it may call itself passed."""
@@ -111,6 +124,8 @@ class Marks(Observer):
             marks += ["backup_landed", "load_back_landed"]
             if config.write_policy is WritePolicy.WRITE_BACK:
                 marks.append("backup_under_pressure")
+            if config.companions:
+                marks += ["companions_backed_up", "companions_loaded_back"]
         if config.storage is not None:
             marks += ["persist_landed", "prefetch_asked"]
         return tuple(marks)
@@ -166,9 +181,19 @@ class Marks(Observer):
     def forked(self, table: PageTable, node: Node) -> None:
         self.hit("state_forked")
         self.counts["state_forked_on_landing"] += any(copy.in_flight for copy in table.waits)
+        self.counts["companion_state_forked"] += Component.MAMBA in self._accompanied
 
     def gave_way(self, table: PageTable) -> None:
         self.hit("state_gave_way")
+
+    def moved(self, pool: SlotPool, slots: list[int], old: Owner, new: Owner) -> None:
+        for beside in pool.companions:
+            if beside.pool is not None:
+                known = self._pairs.setdefault(beside.pool.name, {})
+                pairs = dict(zip(beside.of(slots), slots, strict=True))
+                reused = any(known.get(mine, slot) != slot for mine, slot in pairs.items())
+                self.counts["companion_slot_reused"] += reused
+                known.update(pairs)
 
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         if tier is Tier.DEVICE and component is Component.SWA:
@@ -199,6 +224,9 @@ class Marks(Observer):
     def dropped(self, node: Node, tier: Tier, component: Component) -> None:
         if self._frozen:
             return
+        if tier is Tier.DEVICE and component in self._accompanied:
+            kept = node.slots[Tier.HOST][component] is not None
+            self.counts["companions_left_behind"] += kept
         on_device = node.slots[Tier.DEVICE][Component.FULL] is not None
         if component is Component.SWA:
             self.counts["window_tombstoned"] += tier is Tier.DEVICE and on_device
@@ -218,6 +246,7 @@ class Marks(Observer):
             self._filling.add(upper.number)
         flying = any(copy is not None for tier in Tier for copy in lower.inbound[tier])
         self.counts["split_with_copy_in_flight"] += flying
+        self.counts["companions_split"] += flying and bool(self._accompanied)
         self.counts["split_while_persisting"] += lower.persisting > 0
         self.counts["split_under_lock"] += any(any(lower.locks[tier]) for tier in Tier)
 
@@ -231,6 +260,9 @@ class Marks(Observer):
     def acknowledged(self, copy: Copy) -> None:
         loading = copy.target is Tier.DEVICE
         self._loads -= loading
+        if self._accompanied and any(p.component in self._accompanied for p in copy.parts):
+            landed = "companions_loaded_back" if loading else "companions_backed_up"
+            self.hit(landed if copy.state is CopyState.DONE else "companions_given_back")
         if copy.state is CopyState.DONE:
             self.hit("load_back_landed" if loading else "backup_landed")
         else:

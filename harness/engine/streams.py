@@ -28,6 +28,7 @@ class Streams:
         self._kernel = kernel
         self._cache = cache
         self._config: CacheConfig = cache.config
+        self._slot_bytes = cache.config.slot_bytes
         self._compute = compute
         self._landed = landed
         self._outcomes = outcomes
@@ -74,5 +75,5 @@ class Streams:
         return round(seconds * 1e9) / 1e9
 
     def _bytes(self, copy: Copy) -> int:
-        sizes = self._config.page_bytes
+        sizes = self._slot_bytes
         return sum(len(part.target) * sizes[part.component] for part in copy.parts)

@@ -1,6 +1,7 @@
 """What moved between tiers, what was evicted, and how much was in use at most.
 
-Invariant: bytes are counted where they land: a written page once, a copied page at both ends.
+Invariant: bytes are counted where they land, companions' too: a written page once, a copied page at
+both ends.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from cache.tree import Node
 
 class Traffic(Observer):
     def __init__(self, config: CacheConfig) -> None:
-        self._page_bytes = config.page_bytes
+        self._slot_bytes = config.slot_bytes
         self._places = {
             f"{tier.name.lower()}_{component.name.lower()}": (tier, component)
             for tier in Tier
@@ -34,23 +35,23 @@ class Traffic(Observer):
 
     def allocated(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         tier, component = self._places[pool.name]
-        used = self._used[tier] + len(slots) * self._page_bytes[component]
+        used = self._used[tier] + len(slots) * self._slot_bytes[component]
         self._used[tier] = used
         if used > self.peak_bytes[tier]:
             self.peak_bytes[tier] = used
 
     def released(self, pool: SlotPool, slots: list[int]) -> None:
         tier, component = self._places[pool.name]
-        self._used[tier] -= len(slots) * self._page_bytes[component]
+        self._used[tier] -= len(slots) * self._slot_bytes[component]
 
     def writing(self, pool: SlotPool, slots: list[int], prints: list[int]) -> None:
         tier, component = self._places[pool.name]
-        self.written_bytes[tier] += len(slots) * self._page_bytes[component]
+        self.written_bytes[tier] += len(slots) * self._slot_bytes[component]
 
     def acknowledged(self, copy: Copy) -> None:
         if copy.state is not CopyState.DONE:
             return
-        moved = sum(len(p.target) * self._page_bytes[p.component] for p in copy.parts)
+        moved = sum(len(p.target) * self._slot_bytes[p.component] for p in copy.parts)
         self.written_bytes[copy.target] += moved
         self.read_bytes[copy.source] += moved
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from harness.faults import (
     canary,
     closure,
+    companions,
     completeness,
     copies,
     loadback,
@@ -29,6 +30,7 @@ _FAMILIES = (
     completeness,
     progress,
     states,
+    companions,
     storage,
     ranks,
     canary,

@@ -40,7 +40,7 @@ class Fault:
         """How many of the worlds that look for it must have what it needs, for `swarm`."""
         if self.between is not None:
             return {"storage_share": 0.0, "ranks_share": 1.0}
-        return {"storage_share": 1.0} if self.family == "storage" else {}
+        return {f"{self.family}_share": 1.0} if self.family in ("storage", "companions") else {}
 
     def put_into(self, cache: UnifiedCache | RankedCache) -> None:
         """Into a built cache: every rank runs the same defective code, but where the defect lies
@@ -125,7 +125,9 @@ def tampered_calls(cache: UnifiedCache | RankedCache) -> int:
     if isinstance(cache, RankedCache):
         between = sum(_calls([cache, *vars(cache).values()]))
         return between + sum(tampered_calls(rank) for rank in cache.ranks)
-    owners: list[Any] = [cache, *vars(cache).values(), *cache.pools.values()]
+    owners: list[Any] = [cache, *vars(cache).values()]
+    for pool in cache.pools.values():
+        owners += [pool, pool.store, *pool.companions]
     owners += cache.residency.victims.values()
     if cache.storage is not None:
         owners += [*vars(cache.storage).values(), *vars(cache.storage.backend).values()]

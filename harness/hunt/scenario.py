@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cache.config import CacheConfig, EvictionOrder, PoolPages, WritePolicy
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Perhaps, Swarm
+from harness.hunt.companions import COMPANION, companions_of, more_slots
 from harness.hunt.ranks import RANKS, ranks_in, spare_pages
 from harness.hunt.storage import STORAGE, storage_config
 
@@ -37,18 +38,24 @@ _REQUEST: dict[str, Knob] = {
     "abort": Feature(0.2),
 }
 STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
+COMPANIONS_SHARE = 0.3  # of all worlds have slots with companions
 RANKS_SHARE = 0.15  # of all worlds have several ranks, if they have no storage
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
 
 def swarm(
-    grain: str, *, storage_share: float | None = None, ranks_share: float | None = None
+    grain: str,
+    *,
+    storage_share: float | None = None,
+    ranks_share: float | None = None,
+    companions_share: float | None = None,
 ) -> Swarm:
-    """Every schedule its own sizes, policies, mix and switches; so many with storage, and so many
-    of the others with several ranks."""
+    """Every schedule its own sizes, policies, mix and switches; so many with storage, so many of
+    the others with several ranks, and so many of all with companions."""
     share = STORAGE_SHARE if storage_share is None else storage_share
     several = RANKS_SHARE if ranks_share is None else ranks_share
+    beside = COMPANIONS_SHARE if companions_share is None else companions_share
     return Swarm(
         knobs={
             "page_size": Options((1, 2, 4)),
@@ -76,6 +83,8 @@ def swarm(
             "forget": Number(0, 4),  # states that leave the device before the requests come
             "state_pressure": Many(_STATE_PRESSURE, 0, 1),
             "ranks": Perhaps(RANKS, several),
+            "accompanied": Feature(beside),
+            "companions": Many(COMPANION, 1, 2),
         },
         fixed={"grain": grain},
     )
@@ -133,14 +142,18 @@ def configs_of(scenario: Scenario) -> list[CacheConfig]:
 
 
 def _larger(config: CacheConfig, spare: int) -> CacheConfig:
+    if not spare:
+        return config
+    more = PoolPages(spare, spare if config.hierarchical else 0)
     pools = {
-        component.name.lower(): PoolPages(
-            config.pools(component).device + spare,
-            config.pools(component).host + (spare if config.hierarchical else 0),
-        )
+        component.name.lower(): more_slots(config.pools(component), more)
         for component in config.components
     }
-    return replace(config, **pools) if spare else config  # type: ignore[arg-type]
+    beside = tuple(
+        c if c.pools is None else replace(c, pools=more_slots(c.pools, more))
+        for c in config.companions
+    )
+    return replace(config, companions=beside, **pools)  # type: ignore[arg-type]
 
 
 def config_of(scenario: Scenario) -> CacheConfig:
@@ -149,7 +162,7 @@ def config_of(scenario: Scenario) -> CacheConfig:
     window = scenario["window"] if scenario["windowed"] else 0
     swa = max(scenario["swa"], -(-window // max(page, 1)) + 3)
     states = scenario["states"] if recurrent(scenario) else 0
-    return CacheConfig(
+    config = CacheConfig(
         page_size=page,
         full=PoolPages(device, _host(device, ratio)),
         swa=PoolPages(swa, _host(swa, ratio)) if window else None,
@@ -161,6 +174,7 @@ def config_of(scenario: Scenario) -> CacheConfig:
         storage=storage_config(scenario),
         mamba=PoolPages(states, _host(states, ratio)) if states else None,
     )
+    return replace(config, companions=companions_of(scenario, config))
 
 
 def recurrent(scenario: Scenario) -> bool:
@@ -175,6 +189,7 @@ _ITEMS = {
     "storage": STORAGE,
     "state_pressure": _STATE_PRESSURE,
     "ranks": RANKS,
+    "companions": COMPANION,
 }
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from harness.oracles.backups import Backups
 from harness.oracles.base import Oracle
+from harness.oracles.companions import Companions
 from harness.oracles.content import Content
 from harness.oracles.copies import Copies
 from harness.oracles.events import Events
@@ -52,6 +53,7 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Prefetches,
     Service,
     Content,
+    Companions,
     MapOracle,
     Ownership,
     Structure,

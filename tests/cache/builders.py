@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cache.config import CacheConfig, EvictionOrder, PoolPages, Tier, WritePolicy
+from cache.config import CacheConfig, Companion, EvictionOrder, PoolPages, Tier, WritePolicy
 from cache.contract import Cache, Commit, Demand
 from cache.keys import Key
 from cache.observer import Observer
@@ -28,6 +28,7 @@ def a_config(
     policy: WritePolicy = WritePolicy.WRITE_THROUGH,
     order: EvictionOrder = EvictionOrder.LRU,
     threshold: int = 0,
+    companions: tuple[Companion, ...] = (),
 ) -> CacheConfig:
     """Pools are (device, host) slots; no host tier unless asked for."""
     return CacheConfig(
@@ -40,6 +41,7 @@ def a_config(
         device_eviction=order,
         host_eviction=order,
         load_back_threshold=threshold,
+        companions=companions,
     )
 
 

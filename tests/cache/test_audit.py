@@ -12,6 +12,7 @@ from cache.contract import Demand
 from cache.transfers import Copy
 from cache.tree import Node
 from cache.unified import UnifiedCache
+from tests.cache.audit_companion_breaks import COMPANION_BREAKS, accompanied
 from tests.cache.audit_storage_breaks import STORAGE_BREAKS, persisting
 from tests.cache.builders import a_cache, a_key, admit, compute, demote, land, node_at, serve
 
@@ -272,8 +273,18 @@ def test_the_audit_sees_on_the_way_to_and_from_storage(oracle, signature, check,
     assert (oracle, signature) in [(f.oracle, f.signature) for f in check(cache)]
 
 
+@pytest.mark.parametrize(
+    ("oracle", "signature", "check", "hurt"), COMPANION_BREAKS.values(), ids=COMPANION_BREAKS
+)
+def test_the_audit_sees_beside_the_pages(oracle, signature, check, hurt):
+    cache = accompanied()
+    assert audit(cache) == []
+    hurt(cache)
+    assert (oracle, signature) in [(f.oracle, f.signature) for f in check(cache)]
+
+
 def test_every_check_and_every_oracle_has_been_seen_to_fail():
-    seen = [*BREAKS.values(), *STORAGE_BREAKS.values()]
+    seen = [*BREAKS.values(), *STORAGE_BREAKS.values(), *COMPANION_BREAKS.values()]
     assert {check for _, _, check, _ in seen} == set(CHECKS)
     assert {oracle for oracle, _, _, _ in BREAKS.values()} == {
         *("S1", "S2", "S3", "S4", "S5", "S6"),

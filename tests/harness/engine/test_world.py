@@ -15,7 +15,7 @@ from cache.pools import Owner
 from cache.unified import UnifiedCache
 from harness.engine.compute import NullCompute
 from harness.engine.job import JobStatus
-from harness.engine.marks import MEANINGS, STORAGE_MEANINGS
+from harness.engine.marks import COMPANIONS_MEANINGS, MEANINGS, STORAGE_MEANINGS
 from harness.engine.scheduler import Limits
 from harness.engine.world import Grain
 from harness.explore.pickers import Search, VirtualClock
@@ -41,7 +41,8 @@ from tests.harness.engine.build import (
 US = 1e-6
 STRATEGIES: dict[str, type[Strategy]] = {"uniform": Uniform, "sticky": Sticky, "pos": Pos}
 # Which no configuration of this sweep can reach, or hardly: the anchor is locked on both tiers.
-RARE = {"load_back_went_stale", *(meaning.mark for meaning in STORAGE_MEANINGS)}
+ELSEWHERE = {meaning.mark for meaning in (*STORAGE_MEANINGS, *COMPANIONS_MEANINGS)}
+RARE = {"load_back_went_stale", *ELSEWHERE}
 # The engine asks for pages when the copies have landed, and runs no job without two states for it.
 RARE_STATES = {"state_forked_on_landing", "state_gave_way"}
 APART = {"ranks_landed_apart", "ranks_failed_apart"}  # these worlds have one rank

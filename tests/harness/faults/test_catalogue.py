@@ -56,6 +56,7 @@ UPSTREAM = [
     "split-while-persisting",
     "graft-under-lost-anchor",
     "partial-companion-prefetch",
+    "companion-state-left-behind",
     "stub-hides-storage",
     "skipped-agreement",
     "rank-local-capacity",
@@ -120,6 +121,8 @@ def parts_of(cache: UnifiedCache | RankedCache) -> list[object]:
         *vars(cache).values(),
         *cache.pools.values(),
         *cache.rules.values(),
+        *(pool.store for pool in cache.pools.values()),
+        *(beside for pool in cache.pools.values() for beside in pool.companions),
     ]
     if cache.storage is not None:
         parts += [*vars(cache.storage).values(), *vars(cache.storage.backend).values()]
@@ -178,7 +181,11 @@ def test_it_is_told(fault: Fault) -> None:
 @every_fault
 def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
     """Nothing is changed that two caches share."""
-    world = {"recurrent": fault.family == "states"}
+    world: dict[str, Any] = {"recurrent": fault.family in ("states", "companions")}
+    if fault.family == "companions":
+        owners = ("full", "mamba")
+        world["accompanied"] = True
+        world["companions"] = [{"owner": c, "own": own} for c in owners for own in (False, True)]
     other = built_for(fault, **world)
     code = code_of_classes(other)
     cache = built_for(fault, policy="write_back", **world)
