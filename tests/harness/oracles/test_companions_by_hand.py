@@ -8,6 +8,7 @@ from cache.companions import OwnSlots
 from cache.config import FULL, MAMBA, CacheConfig, Companion, PoolPages, Tier, WritePolicy
 from cache.contract import Demand
 from cache.pools import Owner
+from harness.faults.fault import patch
 from tests.harness.oracles.bench import PAGE, Bench
 
 DEVICE, HOST = Tier
@@ -120,7 +121,6 @@ def test_companions_in_other_hands_than_their_owners_are_seen():
 def test_a_companion_that_is_kept_when_its_owner_goes_is_seen():
     bench = served()
     beside = own(bench)
-    release = beside.pool.release
-    beside.pool.release = lambda slots, owner: release(slots[1:], owner)  # type: ignore[method-assign]
+    patch(beside.pool, "release", lambda original, slots, owner: original(slots[1:], owner))
     bench.cache.make_room(Demand(16))
     assert bench.first == "O2 companion.total.device_full_draft"
