@@ -75,7 +75,7 @@ class Line:
             self._connection.request(method, self._path + path, headers=self._headers)
             response = self._connection.getresponse()
             return response.status, response.read().decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException):
+        except BaseException:  # a greenlet that is killed while it waits, too
             self._connection.close()
             raise
 

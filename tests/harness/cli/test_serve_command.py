@@ -18,12 +18,11 @@ FLAGS = ("--port", "0", "--json", "--compute", "null", "--components", "full",
 @contextmanager
 def _server(folder: Path, *more: str):
     command = [sys.executable, "bench.py", "serve", *FLAGS, "--output-dir", str(folder), *more]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process, json.loads(process.stdout.readline())
-    finally:
-        process.kill()
-        process.communicate()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

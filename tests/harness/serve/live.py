@@ -1,7 +1,7 @@
 """A real server on a free port of the loopback, in threads of this process."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ class Live:
     engine: Engine
     client: httpx.Client
     model: str
+    stop: Callable[[], None]
     served: list[Served] = field(default_factory=list)
 
     def complete(self, prompt, max_tokens=4, **more):
@@ -94,7 +95,7 @@ def serving(folder: Path, *, fault="", limits=None, api_key="", **settings) -> I
             assert ready.wait(READY_S)
             headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
             with httpx.Client(base_url=server.url, headers=headers, timeout=READY_S) as client:
-                live = Live(server.url, engine, client, plan.shape.name, served)
+                live = Live(server.url, engine, client, plan.shape.name, server.stop, served)
                 yield live
         finally:
             server.stop()

@@ -53,7 +53,7 @@ def test_a_failure_of_the_harness_is_not_called_the_caches(tmp_path):
 
 def test_a_killed_stream_tells_its_reader_why(tmp_path):
     with serving(tmp_path, compute="roofline") as live:
-        body = {"prompt": "a", "max_tokens": 500, "stream": True}
+        body = {"prompt": "a", "max_tokens": 900, "stream": True}
         with live.client.stream("POST", "/v1/completions", json=body) as reply:
             lines = reply.iter_lines()
             next(lines)

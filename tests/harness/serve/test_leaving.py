@@ -12,7 +12,8 @@ from tests.harness.serve.live import serving
 
 POLLS = 20_000  # each is a request of its own: many seconds on any machine
 UNREAD_BYTES = 700_000  # 32,000 tokens in events
-LONG = {"prompt": list(range(300, 400)), "max_tokens": 900}
+LONG = {"prompt": list(range(300, 400)), "max_tokens": 20_000}  # minutes, at some 10 ms a token
+ROOMY = {"compute": "roofline", "context_length": 32768, "device_pages": 2100}
 
 
 def _connected(host, port) -> socket.socket:
@@ -51,7 +52,7 @@ def _aborted(live, requests):
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_takes_its_request_with_it(tmp_path, stream):
-    with serving(tmp_path, compute="roofline") as live:
+    with serving(tmp_path, **ROOMY) as live:
         with closing(_request(live, {**LONG, "stream": stream})) as sock:
             if stream:
                 assert sock.recv(1000).startswith(b"HTTP/1.1 200")
@@ -66,10 +67,10 @@ def test_a_client_that_goes_away_takes_its_request_with_it(tmp_path, stream):
 
 
 def test_streams_that_are_closed_half_way_leave_every_pool_whole(tmp_path):
-    with serving(tmp_path, compute="roofline", components=("full",), device_pages=800) as live:
+    with serving(tmp_path, components=("full",), **ROOMY) as live:
         with ExitStack() as opened:
             for n in range(12):
-                body = {"prompt": [300 + n] * (40 * n + 1), "max_tokens": 500, "stream": True}
+                body = {"prompt": [300 + n] * (40 * n + 1), "max_tokens": 2000, "stream": True}
                 sock = opened.enter_context(closing(_request(live, body)))
                 assert sock.recv(2000 if n % 2 else 1)  # every one has begun, and has more to come
         _aborted(live, 12)
@@ -80,9 +81,11 @@ def test_streams_that_are_closed_half_way_leave_every_pool_whole(tmp_path):
 def test_a_client_that_never_reads_is_cut_off(tmp_path):
     if (held := _held_unread()) > UNREAD_BYTES // 2:
         pytest.skip(f"sockets of this system hold {held:,} bytes for a client that never reads")
-    limits = ServeLimits(idle_s=0.5)
-    settings = {"context_length": 32768, "device_pages": 2100}
-    with serving(tmp_path, limits=limits, **settings) as live, ExitStack() as opened:
+    limits = ServeLimits(idle_s=1.0)
+    with (
+        serving(tmp_path, limits=limits, **{**ROOMY, "compute": "null"}) as live,
+        ExitStack() as opened,
+    ):
         body = {"prompt": "a", "max_tokens": 32000, "stream": True, "return_token_ids": True}
         socks = [opened.enter_context(closing(_request(live, body))) for _ in range(4)]
         _until(live, _ended(4))
@@ -123,7 +126,7 @@ def _read_all(sock: socket.socket) -> bytes:
 
 def test_an_answer_that_takes_too_long_is_given_up(tmp_path):
     limits = ServeLimits(request_s=0.3)
-    with serving(tmp_path, limits=limits, compute="roofline") as live:
+    with serving(tmp_path, limits=limits, **ROOMY) as live:
         reply = live.client.post("/v1/completions", json=LONG)
         assert reply.status_code == 504
         assert "0.3 s" in reply.json()["error"]["message"]
@@ -133,7 +136,7 @@ def test_an_answer_that_takes_too_long_is_given_up(tmp_path):
 
 def test_what_is_open_when_the_server_stops_is_dropped_after_a_while(tmp_path):
     limits = ServeLimits(drain_s=0.1)
-    with ExitStack() as opened, serving(tmp_path, limits=limits, compute="roofline") as live:
+    with ExitStack() as opened, serving(tmp_path, limits=limits, **ROOMY) as live:
         sock = opened.enter_context(closing(_request(live, {**LONG, "stream": True})))
         sock.recv(1000)
     served = live.served[0]
