@@ -18,10 +18,14 @@ import click
 
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
+from harness.cli.load_crew import crew_maker, work_for_master
 from harness.cli.serving import settings_of, typed
+from harness.load.asker import Asker
 from harness.load.exchange import Line
+from harness.load.master import NoWorkers
 from harness.load.run import Loaded, LoadRun
 from harness.load.settings import Loading
+from harness.load.tally import Tally
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
@@ -31,10 +35,14 @@ from harness.soak.settings import Traffic
 from harness.verdict import EXIT_OF, Exit
 
 FIRST_WORD_S = 10.0
+NOTED = ("page_size", "processes", "master", "expect_workers")
+UNBOUNDED = ("check_output", "check_counts", "output_len")  # 0 means something
 
 
 def run(context: click.Context, flags: dict[str, Any]) -> int:
     """Plan, load, tell. Returns the exit code."""
+    if flags["worker"]:
+        return work_for_master(flags)
     traffic: Traffic = settings_of(Traffic, flags)
     loading: Loading = settings_of(Loading, flags)
     if traffic.workload and typed(context, "trace"):
@@ -42,19 +50,22 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     _check(loading, flags)
     plan = plan_traffic(traffic)
     model = loading.model or _first_model(loading, flags["api_key"])
+    crew_of = crew_maker(context, flags, loading, traffic, plan, model=model)
     directory = RunDirectory.create(Path(flags["output_dir"]), flags["tag"])
-    manifest = _manifest(traffic, loading, plan, model, flags["page_size"])
+    manifest = _manifest(traffic, loading, plan, model, flags)
+    page_size = flags["page_size"]
     with Recorder(directory, manifest, epoch=datetime.now(UTC)) as recorder:
-        loaded = LoadRun(
-            plan,
-            loading,
-            recorder,
-            model=model,
-            api_key=flags["api_key"],
-            page_size=flags["page_size"],
-            warmup_requests=traffic.warmup_requests,
-            seed=traffic.seed,
-        ).run()
+        tally = Tally(recorder, page_size=page_size, warmup_requests=traffic.warmup_requests)
+        try:
+            loaded = LoadRun(
+                crew_of(tally),
+                Asker(loading, model=model, api_key=flags["api_key"]),
+                tally,
+                recorder,
+                seed=traffic.seed,
+            ).run()
+        except NoWorkers as error:
+            raise UserError(str(error)) from None
     _tell(loaded, flags["json"])
     return Exit.INTERRUPTED if loaded.interrupted else EXIT_OF[loaded.verdict]
 
@@ -65,7 +76,7 @@ def _check(loading: Loading, flags: Mapping[str, Any]) -> None:
         raise UserError(f"--base-url {loading.base_url}: use http://HOST:PORT")
     for field in fields(Loading):
         value = getattr(loading, field.name)
-        if field.name not in ("check_output", "output_len") and value in (0, 0.0):
+        if field.name not in UNBOUNDED and value in (0, 0.0):
             raise UserError(f"--{field.name.replace('_', '-')} must be above 0")
     if loading.users < 0 or loading.output_len < 0 or flags["page_size"] < 1:
         raise UserError("--users, --output-len and --page-size must not be negative or 0")
@@ -89,10 +100,15 @@ def _no(loading: Loading, said: str) -> str:
 
 
 def _manifest(
-    traffic: Traffic, loading: Loading, plan: TrafficPlan, model: str, page_size: int
+    traffic: Traffic,
+    loading: Loading,
+    plan: TrafficPlan,
+    model: str,
+    flags: Mapping[str, Any],
 ) -> Manifest:
-    settings = {**asdict(traffic), **asdict(loading), "model": model, "page_size": page_size}
+    settings = {**asdict(traffic), **asdict(loading), "model": model}
     settings["time_scale"] = time_scale_of(traffic)
+    settings |= {name: flags[name] for name in NOTED}
     settings["locust"] = str(locust.__version__)
     if traffic.duration_s == inf:
         settings["duration_s"] = text_of(inf)

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import NamedTuple
 
+from harness.load.asker import Asker
+from harness.load.ended import Kept
 from harness.load.exchange import Line
 from harness.load.settings import MAX_CHECKED
-from harness.load.swarm import Exchanged, Swarm
 
 Report = Callable[[str, str, str, str], None]
 
@@ -23,34 +24,33 @@ class Checked(NamedTuple):
 
 
 def check_outputs(
-    exchanged: list[Exchanged], swarm: Swarm, *, share: float, seed: int, report: Report
+    answered: list[Kept], asker: Asker, *, share: float, seed: int, report: Report
 ) -> Checked:
     """Nothing else may run meanwhile. `report(oracle, signature, expected, seen)` is told of every
     answer that differs."""
-    count = min(MAX_CHECKED, max(1, round(share * len(exchanged)))) if exchanged else 0
-    step = max(1, len(exchanged) // max(count, 1))
-    chosen = exchanged[seed % step :: step][:count]
-    line = swarm.line()
+    count = min(MAX_CHECKED, max(1, round(share * len(answered)))) if answered else 0
+    step = max(1, len(answered) // max(count, 1))
+    chosen = answered[seed % step :: step][:count]
+    line = asker.line()
     try:
-        differed = sum(_differs(e, swarm, line, "warm", report) for e in chosen)
+        differed = sum(_differs(kept, asker, line, "warm", report) for kept in chosen)
         if _flushed(line):
-            differed += sum(_differs(e, swarm, line, "flushed", report) for e in chosen)
+            differed += sum(_differs(kept, asker, line, "flushed", report) for kept in chosen)
     finally:
         line.close()
     return Checked(len(chosen), differed)
 
 
-def _differs(exchanged: Exchanged, swarm: Swarm, line: Line, when: str, report: Report) -> bool:
-    again = line.complete(swarm.body(exchanged), lambda: None)
+def _differs(kept: Kept, asker: Asker, line: Line, when: str, report: Report) -> bool:
+    again = line.complete(asker.body_again(kept), lambda: None)
     if again.error:
         report("C1", f"output.{when}.error", "an answer", again.error)
         return True
-    if again.text == exchanged.outcome.text:
+    if again.text == kept.text:
         return False
-    at = _first_difference(exchanged.outcome.text.split(" "), again.text.split(" "))
-    name = exchanged.request.request_id
+    at = _first_difference(kept.text.split(" "), again.text.split(" "))
     report(
-        "C1", f"output.{when}", f"{name}: {_around(exchanged.outcome.text, at)} at word {at}",
+        "C1", f"output.{when}", f"{kept.request_id}: {_around(kept.text, at)} at word {at}",
         _around(again.text, at),
     )  # fmt: skip
     return True

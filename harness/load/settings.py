@@ -23,6 +23,7 @@ class Loading:
     stall_s: float = 30.0  # no byte of any answer for so long, while some are due, is a stall
     drop_s: float = 60.0  # a session that no user took so long after its time is dropped
     check_output: float = 0.0  # share of prompts that are asked again at the end
+    check_counts: bool = True  # a server of ours must have counted what the client did
 
 
 MAX_CHECKED = 50

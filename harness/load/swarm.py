@@ -5,7 +5,7 @@ do. What no user takes in time is late, and after a while dropped; both are coun
 patches the standard library for gevent, as Locust does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import locust
@@ -17,120 +17,120 @@ import time
 from gevent.queue import Queue
 
 from harness.engine.clients import Load
-from harness.load.backends import body_of
+from harness.load.asker import Asker
+from harness.load.ended import Exchanged, Kept, kept_of
 from harness.load.exchange import Line, Outcome
+from harness.load.health import Health
 from harness.load.pulse import Pulse
-from harness.load.settings import Loading
-from workloads.request import Request, Session, Workload
+from workloads.request import Request, Session
 
-LOOK_S = 0.05  # how often it is asked whether the run is over
-SPAWNED_PER_S = 100.0
+LEAD_S = 0.05  # a user takes a session so long before it is due, to have its prompt ready
+MOST_KEPT = 400
 
 
-class Exchanged(NamedTuple):
-    """One request that has ended. Nanoseconds of the monotonic clock."""
+class Due(NamedTuple):
+    """A session whose first turn was due at `due_ns`; `crowded` when no user was free then."""
 
-    request: Request
-    prompt: list[int]
-    max_tokens: int
-    scheduled_ns: int
-    outcome: Outcome
+    session: Session
+    due_ns: int
+    crowded: bool
 
 
 class Swarm:
-    """Made for one run: `Swarm(...).run()` returns when every session has ended or it was stopped.
+    """The users of one process. `begin` starts the clock; `over` once every session has ended.
 
     `on_end` is told of every request that ended, in this thread, between two switches of gevent."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        load: Load,
-        loading: Loading,
-        *,
-        model: str,
-        api_key: str,
-        on_end: Callable[[Exchanged], None],
-    ) -> None:
-        self._workload = workload
+    on_end: Callable[[Exchanged], None]
+
+    def __init__(self, sessions: Iterator[Session], load: Load, asker: Asker) -> None:
+        self._sessions = sessions
         self._load = load
-        self._loading = loading
-        self._model = model
-        self._api_key = api_key
-        self._on_end = on_end
-        self._due: Queue[tuple[Session, int]] = Queue()
+        self._loading = asker.loading
+        self._asker = asker
+        self._due: Queue[Due] = Queue()
+        self._free = 0  # users that wait for a session
         self._busy = 0
-        self.users = min(loading.users, load.max_concurrency or loading.users)
+        self._feeder: gevent.Greenlet | None = None
         self.pulse = Pulse()
-        self.sent = 0
-        self.dropped = 0
+        self.health = Health()
+        self.kept: list[Kept] = []  # of those that can be asked again, some
         self.stopping = False
-        self.fed = False
         self.start_ns = 0
 
-    def run(self) -> None:
-        environment = Environment(user_classes=[SessionUser])
-        environment.swarm = self  # type: ignore[attr-defined]
-        runner = environment.create_local_runner()
-        runner.start(self.users, spawn_rate=min(float(self.users), SPAWNED_PER_S))
-        while runner.user_count < self.users:
-            gevent.sleep(0.001)
+    def begin(self) -> None:
+        """Times count from here."""
         self.start_ns = self.pulse.start_ns = self.pulse.heard_ns = time.monotonic_ns()
-        feeder = gevent.spawn(self._feed)
+        self._feeder = gevent.spawn(self._feed)
+
+    @property
+    def over(self) -> bool:
+        """Raises what the workload raised."""
+        if self._feeder is None or not self._feeder.ready():
+            return self.stopping
+        self._feeder.get()
+        return self.stopping or (self._due.empty() and not self._busy)
+
+    def stop(self) -> None:
+        """Send nothing more; what is under way is not waited for."""
+        self.stopping = True
+        if self._feeder is not None:
+            self._feeder.kill()
+
+    def line(self) -> Line:
+        return self._asker.line()
+
+    def next_session(self) -> Due | None:
+        """For a user: a session, as soon as there is one; None when it came too late for it."""
+        self._free += 1
         try:
-            while not self.stopping and not (self.fed and self._due.empty() and not self._busy):
-                gevent.sleep(LOOK_S)
-            feeder.get(block=self.fed)
+            due: Due = self._due.get()
         finally:
-            self.stopping = True
-            feeder.kill()
-            runner.quit()
-
-    def next_session(self) -> tuple[Session, int] | None:
-        """For a user: a session and when it was due, as soon as there is one; None when it came
-        too late for it."""
-        session, due_ns = self._due.get()
-        if time.monotonic_ns() - due_ns > self._loading.drop_s * 1e9:
-            self.dropped += len(session.turns)
+            self._free -= 1
+        if time.monotonic_ns() - due.due_ns > self._loading.drop_s * 1e9:
+            self.health.dropped += len(due.session.turns)
             return None
-        return session, due_ns
+        return due
 
-    def hold(self, line: Line, environment: Environment, session: Session, due_ns: int) -> None:
+    def hold(self, line: Line, environment: Environment, due: Due) -> None:
         """The turns of one session, one after the other."""
         self._busy += 1
+        due_ns = due.due_ns
+        ready_ns = max(due_ns, time.monotonic_ns()) if due.crowded else due_ns
         try:
-            for request in session.turns:
-                if request.delay_s is not None and request.turn:
-                    due_ns = time.monotonic_ns() + int(request.delay_s * 1e9)
-                elif request.turn:
-                    due_ns = self.start_ns + int(request.arrival_s * 1e9)
-                exchanged = self._prepared(request, due_ns)
-                body = self.body(exchanged)
+            for request in due.session.turns:
+                if request.turn:
+                    ready_ns = due_ns = self._next_turn_ns(request)
+                exchanged = self._prepared(request, due_ns, ready_ns)
+                body = self._asker.body(exchanged)
                 gevent.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
-                if self._over(due_ns):
+                if self._too_late(due_ns):
                     return
                 self._exchange(line, environment, exchanged, body)
         finally:
             self._busy -= 1
 
-    def _feed(self) -> None:
-        for session in self._workload.sessions():
-            due_ns = self.start_ns + int(session.turns[0].arrival_s * 1e9)
-            gevent.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
-            if self._over(due_ns):
-                break
-            self._due.put((session, due_ns))
-        self.fed = True
+    def _next_turn_ns(self, request: Request) -> int:
+        if request.delay_s is not None:
+            return time.monotonic_ns() + int(request.delay_s * 1e9)
+        return self.start_ns + int(request.arrival_s * 1e9)
 
-    def _prepared(self, request: Request, due_ns: int) -> Exchanged:
+    def _feed(self) -> None:
+        for session in self._sessions:
+            due_ns = self.start_ns + int(session.turns[0].arrival_s * 1e9)
+            gevent.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9 - LEAD_S))
+            if self._too_late(due_ns):
+                break
+            self._due.put(Due(session, due_ns, crowded=self._due.qsize() >= self._free))
+
+    def _prepared(self, request: Request, due_ns: int, ready_ns: int) -> Exchanged:
         prompt = request.prompt_tokens(self._loading.vocab_size).tolist()
         tokens = self._loading.output_len or max(1, request.output_len)
-        return Exchanged(request, prompt, tokens, due_ns, Outcome())
+        return Exchanged(request, prompt, tokens, due_ns, ready_ns, Outcome())
 
     def _exchange(
         self, line: Line, environment: Environment, exchanged: Exchanged, body: str
     ) -> None:
-        self.sent += 1
         self.pulse.in_flight += 1
         if self.pulse.in_flight == 1:
             self.pulse.heard_ns = time.monotonic_ns()  # nothing was due before
@@ -145,37 +145,28 @@ class Swarm:
             request_type="completion",
             name=self._loading.backend,
             response_time=(outcome.end_ns - max(outcome.sent_ns, 0)) / 1e6,
-            response_length=len(outcome.text),
-            exception=RuntimeError(outcome.error) if outcome.error else None,
+            response_length=sum(len(text) for text in outcome.texts),
+            exception=RuntimeError(outcome.error.split(":")[0]) if outcome.error else None,
             context={},
         )
-        self._on_end(exchanged._replace(outcome=outcome))
+        self._ended(exchanged._replace(outcome=outcome))
 
-    def body(self, exchanged: Exchanged) -> str:
-        """What is sent, now or again."""
-        return body_of(
-            self._loading.backend,
-            self._model,
-            exchanged.prompt,
-            exchanged.max_tokens,
-            salt=exchanged.request.namespace,
-            priority=exchanged.request.priority,
-        )
-
-    def line(self) -> Line:
-        loading = self._loading
-        return Line(loading.base_url, api_key=self._api_key, timeout_s=loading.request_s)
+    def _ended(self, exchanged: Exchanged) -> None:
+        outcome = exchanged.outcome
+        if outcome.sent_ns >= 0:
+            due_ns, ready_ns = exchanged.scheduled_ns, exchanged.due_ns
+            self.health.sent((outcome.sent_ns - due_ns) / 1e9, (ready_ns - due_ns) / 1e9)
+        if self._loading.check_output and not outcome.error:
+            self.kept.append(kept_of(exchanged))
+            if len(self.kept) >= MOST_KEPT:
+                self.kept = self.kept[::2]
+        self.on_end(exchanged)
 
     def _heard(self) -> None:
         self.pulse.heard_ns = time.monotonic_ns()
 
-    def _over(self, due_ns: int) -> bool:
-        limit = self._load.num_requests
-        return (
-            self.stopping
-            or (due_ns - self.start_ns) / 1e9 > self._load.duration_s
-            or (limit is not None and self.sent >= limit)
-        )
+    def _too_late(self, due_ns: int) -> bool:
+        return self.stopping or (due_ns - self.start_ns) / 1e9 > self._load.duration_s
 
 
 class SessionUser(locust.User):
@@ -192,6 +183,6 @@ class SessionUser(locust.User):
 
     @locust.task
     def session(self) -> None:
-        taken = self._swarm.next_session()
-        if taken is not None:
-            self._swarm.hold(self._line, self.environment, *taken)
+        due = self._swarm.next_session()
+        if due is not None:
+            self._swarm.hold(self._line, self.environment, due)

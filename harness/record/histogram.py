@@ -7,6 +7,7 @@ the same histogram on every machine, and two histograms merge by adding counts.
 
 from array import array
 from math import frexp, inf, ldexp, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,25 @@ class Histogram:
         total = np.asarray(self._counts) + np.asarray(other._counts)
         self._counts = array("q", total.tobytes())
         self._fold(other.count, other._mean, other._squares)
+
+    def packed(self) -> list[Any]:
+        """Everything recorded, as lists and numbers; short where few buckets are in use."""
+        counts = np.asarray(self._counts)
+        used = np.flatnonzero(counts)
+        inner = [self.count, self._mean, self._squares, self.smallest, self.largest]
+        return [used.tolist(), counts[used].tolist(), *inner]
+
+    @classmethod
+    def unpacked(cls, packed: list[Any]) -> "Histogram":
+        """The histogram that `packed` was made of."""
+        used, counts, *inner = packed
+        histogram = cls()
+        for bucket, count in zip(used, counts, strict=True):
+            histogram._counts[bucket] = count
+        histogram.count, histogram._mean, histogram._squares = inner[:3]
+        histogram.smallest, histogram.largest = inner[3:]
+        assert sum(counts) == histogram.count
+        return histogram
 
     @property
     def mean(self) -> float:
