@@ -22,6 +22,18 @@ __all__ = [
 
 DEFAULT_MODEL = "gemma-4-31B-it"
 
+# The three that --compute model runs: all kinds of layers, two, and one.
+_TINY_ATTENTION = AttentionShape(layers=2, kv_heads=2, key_dim=16, value_dim=16)
+_TINY_RECURRENT = RecurrentShape(
+    layers=2,
+    heads=4,
+    key_dim=16,
+    value_dim=16,
+    conv_channels=0,
+    conv_width=1,
+    projected=4 * (2 * 16 + 2 * 16 + 2),
+)
+
 _PRESETS = (
     ModelShape(
         name=DEFAULT_MODEL,
@@ -140,6 +152,27 @@ _PRESETS = (
         vocab_size=32000,
         max_context=32768,
         tied_embeddings=True,
+    ),
+    *(
+        ModelShape(
+            name=name,
+            source="made up here: small enough to be computed for real on a CPU",
+            hidden_size=64,
+            query_heads=4,
+            full=_TINY_ATTENTION,
+            swa=_TINY_ATTENTION if window else None,
+            window=window,
+            recurrent=recurrent,
+            intermediate_size=128,
+            vocab_size=512,
+            max_context=32768,
+            tied_embeddings=True,
+        )
+        for name, window, recurrent in (
+            ("tiny-hybrid", 128, _TINY_RECURRENT),
+            ("tiny-swa", 128, None),
+            ("tiny-full", 0, None),
+        )
     ),
 )
 

@@ -99,10 +99,19 @@ class TensorStore:
             return
         words = _signed(prints)
         for layer in range(self.shape.layers):
-            kv, trailers = self._kv(layer), self._trailers(layer)
+            kv = self._kv(layer)
             kv[slots] = (words ^ _mixed(layer)).reshape(-1, *[1] * (kv.dim() - 1)).to(kv.device)
-            trailers[slots, 0] = words.to(kv.device)
-            trailers[slots, 1] = _ONE_AND_ONE
+            self._trailers(layer)[slots, 1] = _ONE_AND_ONE
+        self.stamp(slots, prints)
+
+    def stamp(self, slots: list[int], prints: list[int]) -> None:
+        """Pages that somebody else has filled, scales included, stand for these prefixes."""
+        assert len(slots) == len(prints)
+        if not slots:
+            return
+        words = _signed(prints).to(self.bytes.device)
+        for layer in range(self.shape.layers):
+            self._trailers(layer)[slots, 0] = words
 
     def read(self, slots: list[int]) -> list[int]:
         """The fingerprint that every layer of each page agrees on."""

@@ -19,6 +19,7 @@ ENTRY_POINTS = {
     "harness.device.streams",
     "harness.faults.corpus",
     "harness.faults.mutation",
+    "harness.model.corpus",
     "harness.targets.sglang.__main__",
     "harness.targets.sglang.publish",
 }

@@ -1,30 +1,20 @@
 """Forward passes: chunks of prefill first, else one token for every decoding job.
 
-    plan (pages for the chunk) -> compute (time passes) -> read, write, commit, slide
+    plan (pages for the chunk) -> execute (time passes) -> read, write, commit, slide
 
 Invariant: a chunk's pages are its job's own from the plan until the commit.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from cache.config import MAMBA
 from cache.contract import Cache
-from harness.engine.compute import Compute, Work, prefill_work
+from harness.engine.compute import Work, prefill_work
+from harness.engine.executor import Chunk, Executor, Step
 from harness.engine.job import Job
 from harness.engine.pressure import Pressure
 from harness.engine.roster import Roster
 from harness.explore.kernel import Kernel
-
-NS = 1e9
-
-
-class Chunk(NamedTuple):
-    """Tokens [start, stop) of a job's known tokens."""
-
-    job: Job
-    start: int
-    stop: int
 
 
 class Forward:
@@ -35,7 +25,7 @@ class Forward:
         self,
         kernel: Kernel,
         cache: Cache,
-        compute: Compute,
+        executor: Executor,
         roster: Roster,
         *,
         chunk_tokens: int,
@@ -45,7 +35,7 @@ class Forward:
     ) -> None:
         self._kernel = kernel
         self._cache = cache
-        self._compute = compute
+        self._executor = executor
         self._roster = roster
         self._chunk_tokens = chunk_tokens
         self._finish = finish
@@ -117,7 +107,7 @@ class Forward:
         spans = ((start, stop) for _, start, stop in chunks)
         work = prefill_work(spans, self._cache.config.window)
         self.batch_tokens = work.prefill_tokens
-        await self._kernel.pause(self._seconds(work), "forward.prefill")
+        await self._executor.prefill(chunks, work)
         for chunk in chunks:
             await self._take_chunk(chunk)
 
@@ -162,7 +152,13 @@ class Forward:
         count = len(decoder)
         self.batch_tokens = count
         work = Work(decode_requests=count, decode_context_tokens=decoder.context_tokens)
-        await self._kernel.pause(self._seconds(work), "forward.decode")
+        steps: list[Step] = []
+        if self._executor.computes:
+            steps = [
+                Step(job, decoder.written(job), decoder.generated(job))
+                for job in decoder.jobs.values()
+            ]
+        await self._executor.decode(steps, work)
         self._count_gaps()
         # What is complete makes room, and must not be retracted for one that still grows.
         due = sorted(decoder.step(), key=lambda job: (not decoder.complete(job), job.order))
@@ -194,7 +190,3 @@ class Forward:
         if len(decoder) > len(joined):
             self._on_gap(now - self._last_step_s, len(decoder) - len(joined))
         self._last_step_s = now
-
-    def _seconds(self, work: Work) -> float:
-        """Whole nanoseconds, so that the last bit of a machine's arithmetic decides nothing."""
-        return round(self._compute.step_s(work) * NS) / NS

@@ -15,6 +15,7 @@ from cache.transfers import CopyState
 from harness.engine.admission import Admission, Verdict
 from harness.engine.bell import Bell
 from harness.engine.compute import Compute
+from harness.engine.executor import Executor
 from harness.engine.forward import Forward
 from harness.engine.job import Job, JobState, JobStatus
 from harness.engine.prefetching import Prefetching, storage_tokens
@@ -47,6 +48,7 @@ class Scheduler:
         wake: Bell,
         limits: Limits,
         *,
+        executor: Executor,
         fine: bool,
         on_accept: Callable[[Job], None],
         on_end: Callable[[Job], None],
@@ -74,7 +76,7 @@ class Scheduler:
         self.forward = Forward(
             kernel,
             cache,
-            compute,
+            executor,
             self.roster,
             chunk_tokens=limits.chunked_prefill_size,
             finish=self._finish,

@@ -15,6 +15,7 @@ from cache.transfers import CopyState
 from harness.engine.bell import Bell
 from harness.engine.clients import Clients, Load
 from harness.engine.compute import Compute
+from harness.engine.executor import Executor, Modelled
 from harness.engine.job import Job
 from harness.engine.scheduler import Limits, Scheduler
 from harness.engine.storage_streams import StorageLink, StorageStreams
@@ -49,7 +50,8 @@ class World:
     sending, `on_job(job)` of every job that ends, `on_gap(seconds, count)` of
     the time between two tokens of `count` answers.
 
-    Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler."""
+    Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler;
+    forwards are carried out by what `executor` makes of the kernel, or take modelled time."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class World:
         link: StorageLink | None = None,
         trouble: TroublePlan | None = None,
         front: Callable[[Kernel, Scheduler], Front] | None = None,
+        executor: Callable[[Kernel], Executor] | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -83,6 +86,7 @@ class World:
             self.storage,
             wake,
             limits,
+            executor=executor(self.kernel) if executor else Modelled(self.kernel, compute),
             fine=grain.fine,
             on_accept=on_accept,
             on_end=self._job_ended,

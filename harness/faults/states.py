@@ -164,7 +164,7 @@ def state_of_the_nearest_node(cache: UnifiedCache) -> None:
             there = (node.slots[DEVICE][MAMBA] for node in above if node.ready(DEVICE, MAMBA))
             nearest = next(there, None)
             if table.forked and table.state is not None and nearest is not None:
-                pool.store.write([table.state], pool.store.read(nearest))
+                pool.store.take(pool.store, nearest, [table.state])
 
     _patch_states(cache, "fork", fork)
 
@@ -252,7 +252,7 @@ def wrong_boundary_kept(cache: UnifiedCache) -> None:
         original(table, prints, tokens)
         if table.kept is not None and table.state is not None and table.kept_at != at:
             store = cache.pools[DEVICE, MAMBA].store
-            store.write([table.kept], store.read([table.state]))
+            store.take(store, [table.state], [table.kept])
 
     _patch_states(cache, "write", write)
 

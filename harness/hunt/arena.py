@@ -14,7 +14,7 @@ grain each of its steps is. Invariant: the scenario and the choices decide every
 """
 
 from array import array
-from collections.abc import Awaitable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 
 from cache.config import Tier
 from cache.contract import Demand
@@ -33,7 +33,12 @@ from harness.hunt.storage import StorageTasks
 
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
+Forward = Callable[[PageTable, Key, int], None]  # computes a key's tokens from `written` up to here
 ALIKE = 70  # the first voice of groups that speak with one: above all requests' own
+
+
+def nothing(table: PageTable, key: Key, stop: int) -> None:
+    """No model computes; the fingerprints say what would be there."""
 
 
 class Seeker:
@@ -72,9 +77,12 @@ class Seeker:
 class Arena:
     """Built for one run of one scenario around a cache that is ready to be tortured."""
 
-    def __init__(self, scenario: Scenario, cache: Tortured, marks: Marks) -> None:
+    def __init__(
+        self, scenario: Scenario, cache: Tortured, marks: Marks, compute: Forward = nothing
+    ) -> None:
         self.kernel = Kernel()
         self.cache = cache
+        self._compute = compute
         self._marks = marks
         self._scenario = scenario
         self._recurrent = recurrent(scenario)
@@ -280,6 +288,7 @@ class Arena:
                 return False
             start = table.written
             self.cache.read(table, start)
+            self._compute(table, key, stop)
             self.cache.write(table, key.prints(), stop)
             if stop < key.tokens or start // self._size < stop // self._size:
                 self.cache.commit(table, key)
@@ -297,6 +306,7 @@ class Arena:
                 return
             await self.kernel.point("decode", TREE)
             self.cache.read(table, table.written)
+            self._compute(table, seeker.key, seeker.key.tokens)
             self.cache.write(table, seeker.key.prints(), seeker.key.tokens)
             self._slide(table, table.written)
             self._kick()
@@ -424,6 +434,7 @@ class Arena:
         self.cache.unlock(admission)
         whole = pages * self._size
         if self.cache.extend(table, whole).enough and not table.waits:
+            self._compute(table, key, max(whole, table.written))
             self.cache.write(table, key.prints(), max(whole, table.written))
             self.cache.finish(table, key)
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from cache.stores import StoreMaker, fingerprints
 from cache.unified import UnifiedCache
 from harness.explore.outcome import Scenario
 from harness.faults import Fault
@@ -25,13 +26,18 @@ def build(
     fault: Fault | None,
     *,
     without: tuple[str, ...] = (),
+    store_of: StoreMaker = fingerprints,
     on_offers: Callable[[str, list[int]], None],
 ) -> Built:
     """`watch` is the first rank's, not attached yet; `on_offers` is told what ranks offered each
     other."""
     if ranks_in(scenario) == 1:
         cache = UnifiedCache(
-            config_of(scenario), watch, backend=storage_of(scenario), identity=IDENTITY
+            config_of(scenario),
+            watch,
+            backend=storage_of(scenario),
+            identity=IDENTITY,
+            store_of=store_of,
         )
         watch.attach(cache)
         if fault is not None:

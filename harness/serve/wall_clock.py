@@ -8,13 +8,16 @@ is longer and hides it. Invariant: tasks and actions run in one thread, one at a
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 
 from harness.explore.kernel import PAUSED, Kernel, Stop, Task
 from harness.explore.pickers import begin
 
 LONGEST_NAP_S = 3600.0
+UNTIL_WOKEN_S = 1e9  # thirty years
+NS = 1e9
+Picked = Callable[[Task, int], None]  # which task goes on, and when: nanoseconds
 
 
 class WallClock:
@@ -24,8 +27,13 @@ class WallClock:
     world sleeps: there is no deadlock, for an action may come at any time.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        on_pick: Picked = lambda task, now_ns: None,
+    ) -> None:
         self._monotonic = monotonic
+        self._on_pick = on_pick
         self._ready: deque[Task] = deque()
         self._due: list[tuple[float, int, Task]] = []
         self._actions: deque[Callable[[], None]] = deque()
@@ -52,6 +60,16 @@ class WallClock:
         """Kernel time at a reading of the same monotonic clock."""
         return max(0.0, moment - self._origin)
 
+    def until_woken(self, kernel: Kernel, name: str, obj: object = None) -> Awaitable[None]:
+        """What a task awaits while something outside of the world goes on; `wake` ends it."""
+        return kernel.pause(UNTIL_WOKEN_S, name, obj)
+
+    def wake(self, task: Task) -> None:
+        """A task that is `until_woken` is due. By the thread that drives: as a `call`."""
+        if task.state is PAUSED:
+            task.due = task.kernel.now
+            heappush(self._due, (task.due, task.number, task))
+
     def draw(self, label: str, bound: int) -> int:
         return 0
 
@@ -62,7 +80,8 @@ class WallClock:
         self._origin = self._monotonic() - kernel.now
         steps = 0
         while steps < step_limit:
-            kernel.now = max(kernel.now, self._monotonic() - self._origin)
+            now_ns = int((self._monotonic() - self._origin) * NS)
+            kernel.now = max(kernel.now, now_ns / NS)
             task: Task | None = None
             try:
                 self._act()
@@ -77,6 +96,7 @@ class WallClock:
                     self._sleep(kernel.now)
                     continue
                 steps += 1
+                self._on_pick(task, round(kernel.now * NS))
                 self._step(kernel, task)
             except Exception as error:
                 return Stop("raised", steps, error, "" if task is None else task.name)
