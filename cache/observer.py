@@ -70,7 +70,8 @@ class Observer:
     def issued(self, copy: "Copy") -> None: ...
 
     def running(self, copy: "Copy") -> None:
-        """Before the bytes move."""
+        """Before the bytes move; where a stream moves them by itself, right after. The source
+        holds what it held all along."""
 
     def overruled(self, copy: "Copy") -> None:
         """It ran, and counts as broken, for another rank's did."""

@@ -11,27 +11,22 @@ so a page that was torn, mixed up or never written tells so when it is read.
 Invariant: a store's bytes never move; `slots` index them along one dimension of every layout.
 """
 
-import enum
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from cache.kernels import Mover
+from cache.kernels.direct import DIRECT
 from cache.keys import UNWRITTEN
+from cache.layout import Layout
 from cache.model import KvDtype
+from cache.pinned import pin
 
 TRAILER_BYTES = 16
 WORD_BYTES = 8
 TORN = -1  # read from a page whose layers disagree: no fingerprint is negative
 _MIX = 0x9E3779B97F4A7C15  # golden ratio: layers of one page hold different words
-
-
-class Layout(enum.StrEnum):
-    """What `--hicache-mem-layout` may say."""
-
-    LAYER_FIRST = "layer_first"
-    PAGE_FIRST = "page_first"
-    PAGE_FIRST_DIRECT = "page_first_direct"
 
 
 class PageShape(NamedTuple):
@@ -66,7 +61,8 @@ class TensorStore:
     trailers, TORN where a page's layers do not agree.
 
     Memory for `capacity` pages is taken at once, on `device`; `pinned` for host memory that a GPU
-    copies from and to. Raises `torch.OutOfMemoryError` or `RuntimeError` where it cannot be had."""
+    copies from and to. Raises `torch.OutOfMemoryError` or `RuntimeError` where it cannot be had;
+    `harness.device.pools` answers with a result instead. `mover` moves what `take` asks for."""
 
     def __init__(
         self,
@@ -76,19 +72,21 @@ class TensorStore:
         device: str = "cpu",
         *,
         pinned: bool = False,
+        mover: Mover = DIRECT,
     ) -> None:
         assert shape.row_bytes % WORD_BYTES == 0, "K and V of a token are whole words"
         self.shape = shape
         self.capacity = capacity
         self.layout = layout
+        self._mover = mover
         blocks = {
             Layout.LAYER_FIRST: (shape.layers, capacity, shape.block_bytes),
             Layout.PAGE_FIRST_DIRECT: (capacity, shape.layers, shape.block_bytes),
             Layout.PAGE_FIRST: (capacity, shape.page_bytes),
         }
-        self.bytes = torch.zeros(
-            blocks[layout], dtype=torch.uint8, device=device, pin_memory=pinned
-        )
+        self.bytes = torch.zeros(blocks[layout], dtype=torch.uint8, device=device)
+        if pinned:
+            pin(self.bytes)
 
     # -- a Store ---------------------------------------------------------------------------------
 
@@ -97,51 +95,46 @@ class TensorStore:
         assert len(slots) == len(prints)
         if not slots:
             return
-        words = _signed(prints)
-        for layer in range(self.shape.layers):
-            kv = self._kv(layer)
-            kv[slots] = (words ^ _mixed(layer)).reshape(-1, *[1] * (kv.dim() - 1)).to(kv.device)
-            self._trailers(layer)[slots, 1] = _ONE_AND_ONE
-        self.stamp(slots, prints)
-
-    def stamp(self, slots: list[int], prints: list[int]) -> None:
-        """Pages that somebody else has filled, scales included, stand for these prefixes."""
-        assert len(slots) == len(prints)
-        if not slots:
-            return
         words = _signed(prints).to(self.bytes.device)
         for layer in range(self.shape.layers):
-            self._trailers(layer)[slots, 0] = words
+            kv = self._kv(layer)
+            kv[slots] = (words ^ _mixed(layer)).reshape(-1, *[1] * (kv.dim() - 1))
+        self.stamp(slots, prints)
+        self.trailers()[:, slots, 1] = _ONE_AND_ONE
 
     def read(self, slots: list[int]) -> list[int]:
         """The fingerprint that every layer of each page agrees on."""
         if not slots:
             return []
-        found = torch.stack([self._trailers(layer)[slots, 0] for layer in range(self.shape.layers)])
+        found = self.trailers()[:, slots, 0]
         agreed = (found == found[0]).all(dim=0)
         prints = found[0].cpu().numpy().view(np.uint64)
         return [int(p) if ok else TORN for p, ok in zip(prints, agreed.tolist(), strict=True)]
 
     def forget(self, slots: list[int]) -> None:
         if slots:
-            for layer in range(self.shape.layers):
-                self._trailers(layer)[slots, 0] = UNWRITTEN
+            self.trailers()[:, slots, 0] = UNWRITTEN
 
     def take(self, other: "TensorStore", source: list[int], target: list[int]) -> None:
         """Copy pages of `other`, whatever its layout, into slots of this store."""
+        self.take_layers(other, source, target, range(self.shape.layers))
+
+    def take_layers(
+        self, other: "TensorStore", source: list[int], target: list[int], layers: range
+    ) -> None:
+        """`take` of some layers. A page is whole, and reads as it, once all of them have come."""
         assert self.shape == other.shape
         assert len(source) == len(target)
-        if Layout.PAGE_FIRST in (self.layout, other.layout) and self.layout is not other.layout:
-            self._transpose(other, source, target)
-        elif self.layout is other.layout and self.layout is not Layout.LAYER_FIRST:
-            for here, there in zip(target, source, strict=True):
-                self.bytes[here].copy_(other.bytes[there], non_blocking=True)
-        else:
-            mine, theirs = self._blocks(), other._blocks()
-            for layer in range(self.shape.layers):
-                to, of = mine[layer], theirs[layer]
-                for here, there in zip(target, source, strict=True):
-                    to[here].copy_(of[there], non_blocking=True)
+        assert 0 <= layers.start <= layers.stop <= self.shape.layers
+        if target:
+            self._mover.move(self, target, other, source, layers)
+
+    # -- for a compute that fills pages itself, and for tests --------------------------------------
+
+    def stamp(self, slots: list[int], prints: list[int]) -> None:
+        """Pages that somebody else has filled, scales included, stand for these prefixes."""
+        assert len(slots) == len(prints)
+        self.trailers()[:, slots, 0] = _signed(prints).to(self.bytes.device)
 
     def damaged(self, slots: list[int]) -> list[int]:
         """Those of `slots` whose K and V are not the words that `write` put there."""
@@ -149,7 +142,7 @@ class TensorStore:
             return []
         sound = torch.ones(len(slots), dtype=torch.bool)
         for layer in range(self.shape.layers):
-            words = self._trailers(layer)[slots, 0] ^ _mixed(layer)
+            words = self.trailers()[layer, slots, 0] ^ _mixed(layer)
             kv = self._kv(layer)[slots].flatten(1)
             sound &= (kv == words[:, None]).all(dim=1).cpu()
         return [slot for slot, ok in zip(slots, sound.tolist(), strict=True) if not ok]
@@ -166,63 +159,51 @@ class TensorStore:
 
     def scales(self, layer: int) -> torch.Tensor:
         """What K and V of each slot are multiplied with, float32: [slot, 2]."""
-        return self._trailer_bytes(layer)[:, WORD_BYTES:].view(torch.float32)
+        if self.layout is Layout.PAGE_FIRST:
+            first = 2 * self.shape.half_bytes * self.shape.layers + layer * TRAILER_BYTES
+            trailers = self.bytes[:, first : first + TRAILER_BYTES]
+        else:
+            trailers = self.blocks()[layer][:, -TRAILER_BYTES:]
+        return trailers[:, WORD_BYTES:].view(torch.float32)
+
+    def blocks(self) -> torch.Tensor:
+        """[layer, slot, block] of the layouts that have whole blocks."""
+        assert self.layout is not Layout.PAGE_FIRST
+        return self.bytes if self.layout is Layout.LAYER_FIRST else self.bytes.transpose(0, 1)
+
+    def words(self) -> torch.Tensor:
+        """K and V as words: [layer, slot, K or V, token, word], strided as the layout has them."""
+        if self.layout is Layout.PAGE_FIRST:
+            return self._records().view(torch.int64).permute(2, 0, 3, 1, 4)
+        tokens, row = self.shape.tokens, self.shape.row_bytes // WORD_BYTES
+        words = self.blocks()[:, :, :-TRAILER_BYTES].view(torch.int64)
+        return words.view(self.shape.layers, self.capacity, 2, tokens, row)
+
+    def trailers(self) -> torch.Tensor:
+        """Fingerprint and scales, as words: [layer, slot, 2]."""
+        if self.layout is Layout.PAGE_FIRST:
+            tails = self.bytes[:, -self.shape.layers * TRAILER_BYTES :].view(torch.int64)
+            return tails.view(self.capacity, self.shape.layers, 2).transpose(0, 1)
+        return self.blocks()[:, :, -TRAILER_BYTES:].view(torch.int64)
 
     def _half(self, layer: int, half: int) -> torch.Tensor:
         if self.layout is Layout.PAGE_FIRST:
             return self._records()[:, :, layer, half]
         first = half * self.shape.half_bytes
-        block = self._blocks()[layer][:, first : first + self.shape.half_bytes]
+        block = self.blocks()[layer][:, first : first + self.shape.half_bytes]
         return block.view(self.capacity, self.shape.tokens, self.shape.row_bytes)
 
     def _kv(self, layer: int) -> torch.Tensor:
         """K and V of one layer as words, slots first."""
         if self.layout is Layout.PAGE_FIRST:
             return self._records()[:, :, layer].view(torch.int64)
-        return self._blocks()[layer][:, :-TRAILER_BYTES].view(torch.int64)
-
-    def _trailers(self, layer: int) -> torch.Tensor:
-        return self._trailer_bytes(layer).view(torch.int64)
-
-    def _trailer_bytes(self, layer: int) -> torch.Tensor:
-        if self.layout is Layout.PAGE_FIRST:
-            first = 2 * self.shape.half_bytes * self.shape.layers + layer * TRAILER_BYTES
-            return self.bytes[:, first : first + TRAILER_BYTES]
-        return self._blocks()[layer][:, -TRAILER_BYTES:]
-
-    def _blocks(self) -> torch.Tensor:
-        """[layer, slot, block] of the layouts that have whole blocks."""
-        assert self.layout is not Layout.PAGE_FIRST
-        return self.bytes if self.layout is Layout.LAYER_FIRST else self.bytes.transpose(0, 1)
+        return self.blocks()[layer][:, :-TRAILER_BYTES].view(torch.int64)
 
     def _records(self) -> torch.Tensor:
         """[slot, token, layer, K or V, bytes] of page_first."""
         tokens, layers, row = self.shape.tokens, self.shape.layers, self.shape.row_bytes
         records = self.bytes[:, : -layers * TRAILER_BYTES]
         return records.view(self.capacity, tokens, layers, 2, row)
-
-    def _transpose(self, other: "TensorStore", source: list[int], target: list[int]) -> None:
-        """Between whole blocks and pages that are kept token by token, a page at a time."""
-        mine, theirs = self._words(), other._words()
-        tails, others = self._trailer_words(), other._trailer_words()
-        for here, there in zip(target, source, strict=True):
-            mine[:, here].copy_(theirs[:, there], non_blocking=True)
-            tails[:, here].copy_(others[:, there], non_blocking=True)
-
-    def _words(self) -> torch.Tensor:
-        """K and V as words: [layer, slot, K or V, token, word], strided as the layout has them."""
-        if self.layout is Layout.PAGE_FIRST:
-            return self._records().view(torch.int64).permute(2, 0, 3, 1, 4)
-        tokens, row = self.shape.tokens, self.shape.row_bytes // WORD_BYTES
-        words = self._blocks()[:, :, :-TRAILER_BYTES].view(torch.int64)
-        return words.reshape(self.shape.layers, self.capacity, 2, tokens, row)
-
-    def _trailer_words(self) -> torch.Tensor:
-        """[layer, slot, word]."""
-        if self.layout is Layout.PAGE_FIRST:
-            tails = self.bytes[:, -self.shape.layers * TRAILER_BYTES :].view(torch.int64)
-            return tails.view(self.capacity, self.shape.layers, 2).transpose(0, 1)
-        return self._blocks()[:, :, -TRAILER_BYTES:].view(torch.int64)
 
 
 def _signed(prints: list[int]) -> torch.Tensor:

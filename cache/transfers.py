@@ -114,17 +114,23 @@ class Transfers:
         return queue[0] if queue and queue[0].state is not CopyState.QUEUED else None
 
     def run(self, copy: Copy) -> None:
-        """The bytes move."""
-        assert copy is self.next_to_run(copy.target), "copies of a direction run in order"
+        """The bytes move, here and now."""
+        self._check_turn(copy)
         self._observer.running(copy)
         for _, component, source, target in copy.parts:
-            origin = self._stores[copy.source, component]
-            self._stores[copy.target, component].take(origin, source, target)
+            origin = self.store(copy.source, component)
+            self.store(copy.target, component).take(origin, source, target)
+        copy.state = CopyState.RAN
+
+    def moved(self, copy: Copy) -> None:
+        """The bytes have moved meanwhile, on a stream of the world's own."""
+        self._check_turn(copy)
+        self._observer.running(copy)
         copy.state = CopyState.RAN
 
     def break_off(self, copy: Copy) -> None:
         """The transfer fails instead: no byte of the target may be trusted."""
-        assert copy is self.next_to_run(copy.target), "copies of a direction run in order"
+        self._check_turn(copy)
         copy.state = CopyState.BROKEN
 
     def overrule(self, copy: Copy) -> None:
@@ -140,6 +146,13 @@ class Transfers:
         assert queue[0] is copy, "copies of a direction are acknowledged in order"
         assert copy.state in (CopyState.RAN, CopyState.BROKEN)
         queue.popleft()
+
+    def store(self, tier: Tier, component: Component) -> Store:
+        """Where the pages of a place lie."""
+        return self._stores[tier, component]
+
+    def _check_turn(self, copy: Copy) -> None:
+        assert copy is self.next_to_run(copy.target), "copies of a direction run in order"
 
     def follow_split(self, upper: "Node", lower: "Node", pages: int) -> None:
         seen: list[Copy] = []

@@ -12,8 +12,9 @@ from time import perf_counter
 
 import torch
 
+from cache.layout import Layout
 from cache.model import KvDtype
-from cache.tensors import Layout, PageShape, TensorStore
+from cache.tensors import PageShape, TensorStore
 from harness.bench.sheet import Cell, Sheet, Spread, spread_of
 from harness.explore.prng import SplitMix
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from cache.config import Component
+from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
-from harness.engine.hardware import COPY_PATHS, Hardware, IoBackend, MemLayout, fragments
+from harness.engine.hardware import COPY_PATHS, Hardware, IoBackend, fragments
 
 NULL_TICK_S = 1e-6
 
@@ -122,7 +123,7 @@ class RooflineCompute:
         kv_dtype: KvDtype,
         page_size: int,
         io_backend: IoBackend = IoBackend.KERNEL,
-        mem_layout: MemLayout = MemLayout.PAGE_FIRST,
+        mem_layout: Layout = Layout.PAGE_FIRST,
         state_dtype: StateDtype = StateDtype.FLOAT32,
     ) -> None:
         """Raises `ConfigError` when `tp` does not divide the heads."""

@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from cache.config import ConfigError
+from cache.layout import Layout
 
 GB = 1e9
 TFLOPS = 1e12
@@ -19,14 +20,6 @@ class IoBackend(enum.StrEnum):
 
     DIRECT = "direct"
     KERNEL = "kernel"
-
-
-class MemLayout(enum.StrEnum):
-    """How the host pool is laid out."""
-
-    LAYER_FIRST = "layer_first"
-    PAGE_FIRST = "page_first"
-    PAGE_FIRST_DIRECT = "page_first_direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +135,14 @@ def load_hardware(name: str) -> Hardware:
     raise ConfigError(f"no hardware {name!r}: choose --hardware {', '.join(HARDWARE)}")
 
 
-def fragments(layout: MemLayout, *, pages: int, layer_fragments: float) -> float:
+def fragments(layout: Layout, *, pages: int, layer_fragments: float) -> float:
     """Contiguous pieces of `pages` pages: `layer_fragments` where layers come first, for the keys
     and values of every layer lie apart; one a page where pages do; two where keys and values of a
     page are kept apart."""
     match layout:
-        case MemLayout.LAYER_FIRST:
+        case Layout.LAYER_FIRST:
             return layer_fragments
-        case MemLayout.PAGE_FIRST:
+        case Layout.PAGE_FIRST:
             return float(pages)
-        case MemLayout.PAGE_FIRST_DIRECT:
+        case Layout.PAGE_FIRST_DIRECT:
             return 2.0 * pages

@@ -21,7 +21,7 @@ from harness.engine.job import Job, JobState, JobStatus
 from harness.engine.prefetching import Prefetching, storage_tokens
 from harness.engine.roster import Roster
 from harness.engine.storage_streams import StorageStreams
-from harness.engine.streams import Streams
+from harness.engine.streams import CopyStreams
 from harness.engine.windows import Windows
 from harness.explore.kernel import FINISHED, Kernel, Point
 
@@ -43,7 +43,7 @@ class Scheduler:
         kernel: Kernel,
         cache: Cache,
         compute: Compute,
-        streams: Streams,
+        streams: CopyStreams,
         storage: StorageStreams,
         wake: Bell,
         limits: Limits,

@@ -5,6 +5,8 @@ acknowledgement to the scheduler. Under a search it may do so at any time, and m
 links of their own: a copy takes a little longer on one than on another.
 """
 
+from typing import Protocol
+
 from cache.config import CacheConfig, Tier
 from cache.contract import Cache
 from cache.transfers import Copy, Transfers
@@ -17,10 +19,27 @@ NAMES = {Tier.DEVICE: "h2d", Tier.HOST: "d2h"}
 SKEW = 0.1  # a copy takes up to so much longer on a rank than on the first: an assumption
 
 
+class CopyStreams(Protocol):
+    """Whatever runs the copies of a world. `bytes_moved` by the tier they went to, of the first
+    rank; `failed` counts copies of any rank."""
+
+    bytes_moved: dict[Tier, int]
+    failed: int
+
+    def start(self) -> None:
+        """Once, before the first kick."""
+
+    def kick(self) -> None:
+        """There may be copies queued; cheap when there are none."""
+
+    def drain(self) -> None:
+        """Everything that is queued runs now, in a world at rest."""
+
+
 class Streams:
-    """`landed` fires whenever a copy has run or broken. `outcomes` is how many outcomes a copy
-    has under `Kernel.draw`: 1 never fails, 2 or more fails on every draw but 0. `bytes_moved` are
-    those of the first rank, as all sizes are one rank's."""
+    """Modelled ones. `landed` fires whenever a copy has run or broken. `outcomes` is how many
+    outcomes a copy has under `Kernel.draw`: 1 never fails, 2 or more fails on every draw but 0.
+    `bytes_moved` are those of the first rank, as all sizes are one rank's."""
 
     def __init__(
         self, kernel: Kernel, cache: Cache, compute: Compute, landed: Signal, *, outcomes: int = 1
@@ -49,6 +68,12 @@ class Streams:
         for tier in Tier:
             if queues[tier]:
                 self._queued[tier].fire()
+
+    def drain(self) -> None:
+        for rank in self._cache.ranks:
+            for tier in Tier:
+                while (copy := rank.transfers.next_to_run(tier)) is not None:
+                    rank.transfers.run(copy)
 
     async def _stream(self, transfers: Transfers, rank: int, tier: Tier) -> None:
         while True:

@@ -19,9 +19,9 @@ from harness.engine.executor import Executor, Modelled
 from harness.engine.job import Job
 from harness.engine.scheduler import Limits, Scheduler
 from harness.engine.storage_streams import StorageLink, StorageStreams
-from harness.engine.streams import Streams
+from harness.engine.streams import CopyStreams, Streams
 from harness.engine.troubles import TroublePlan
-from harness.explore.kernel import Ended, Kernel, Picker
+from harness.explore.kernel import Ended, Kernel, Picker, Signal
 from workloads.request import Session
 
 
@@ -51,7 +51,8 @@ class World:
     the time between two tokens of `count` answers.
 
     Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler;
-    forwards are carried out by what `executor` makes of the kernel, or take modelled time."""
+    forwards are carried out by what `executor` makes of the kernel, or take modelled time; copies
+    run on modelled streams, or on what `streams` makes of the signal that one has landed."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class World:
         trouble: TroublePlan | None = None,
         front: Callable[[Kernel, Scheduler], Front] | None = None,
         executor: Callable[[Kernel], Executor] | None = None,
+        streams: Callable[[Signal], CopyStreams] | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -76,7 +78,11 @@ class World:
         self._on_job = on_job
         self._digest = blake2b(digest_size=8)
         wake = Bell("scheduler.wake")
-        self.streams = Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
+        self.streams: CopyStreams = (
+            streams(wake)
+            if streams is not None
+            else Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
+        )
         self.storage = StorageStreams(self.kernel, cache, link or StorageLink(), wake, plan=trouble)
         self.scheduler = Scheduler(
             self.kernel,
@@ -121,19 +127,13 @@ class World:
 
     def _rest_copies(self) -> None:
         transfers = self.cache.transfers
-        for tier in Tier:
-            self._run_all(tier)
+        self.streams.drain()
         while len(transfers):
             for tier in Tier:
                 while (copy := transfers.next_to_acknowledge(tier)) is not None:
                     assert copy.state is not CopyState.QUEUED
                     self.cache.acknowledge(copy)
-                self._run_all(tier)
-
-    def _run_all(self, tier: Tier) -> None:
-        for rank in self.cache.ranks:
-            while (copy := rank.transfers.next_to_run(tier)) is not None:
-                rank.transfers.run(copy)
+                self.streams.drain()
 
     @property
     def digest(self) -> str:

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from cache.config import CacheConfig, Component, Tier
+from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
 from cache.stores import Store, StoreMaker
-from cache.tensors import Layout, PageShape, TensorStore
+from cache.tensors import PageShape, TensorStore
 
 TORCH_DTYPES = {
     KvDtype.FP8_E4M3: torch.float8_e4m3fn,

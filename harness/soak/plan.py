@@ -7,11 +7,12 @@ from math import inf, isinf
 from pathlib import Path
 
 from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
+from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
-from harness.engine.hardware import IoBackend, MemLayout, load_hardware
+from harness.engine.hardware import IoBackend, load_hardware
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
 from harness.soak.choice import choice
@@ -191,7 +192,7 @@ def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
         kv_dtype=dtype,
         page_size=serving.page_size,
         io_backend=choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
-        mem_layout=choice(MemLayout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+        mem_layout=choice(Layout, serving.hicache_mem_layout, "--hicache-mem-layout"),
         state_dtype=choice(StateDtype, serving.mamba_ssm_dtype, "--mamba-ssm-dtype"),
     )
 

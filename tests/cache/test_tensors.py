@@ -7,9 +7,10 @@ import torch
 
 from cache.config import Component, Tier
 from cache.keys import UNWRITTEN
+from cache.layout import Layout
 from cache.model import KvDtype
 from cache.stores import Store
-from cache.tensors import TORN, Layout, PageShape, TensorStore
+from cache.tensors import TORN, PageShape, TensorStore
 from tests.harness.oracles.driver import Driver
 
 SHAPE = PageShape(layers=3, tokens=4, width=16, dtype=KvDtype.FP8_E4M3)
@@ -57,7 +58,7 @@ def test_a_copy_brings_every_byte_and_the_scales_from_any_layout_to_any(
 def test_a_page_whose_layers_are_not_of_one_prefix_is_torn(layout: Layout) -> None:
     store = a_store(layout)
     store.write([1, 2], PRINTS[:2])
-    store._trailers(2)[1, 0] = 9
+    store.trailers()[2, 1, 0] = 9
     assert store.read([1, 2]) == [TORN, PRINTS[1]]
 
 
@@ -113,9 +114,9 @@ def test_a_cache_of_real_bytes_is_sound_and_was_put_to_work(layout: Layout) -> N
 def test_a_copy_that_leaves_a_layer_out_is_seen_by_the_content_oracle() -> None:
     class Short(TensorStore):
         def take(self, other: TensorStore, source: list[int], target: list[int]) -> None:
-            kept = self._trailers(1)[target, 0].clone()
+            kept = self.trailers()[1, target, 0].clone()
             super().take(other, source, target)
-            self._trailers(1)[target, 0] = kept
+            self.trailers()[1, target, 0] = kept
 
     def store_of(tier: Tier, component: Component, capacity: int) -> Store:
         return Short(SHAPE, capacity, Layout.LAYER_FIRST)

@@ -1,6 +1,6 @@
 """The benchmark of copies times every layout in both directions beside a plain copy."""
 
-from cache.tensors import Layout
+from cache.layout import Layout
 from harness.bench import copies as bench
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from cache.config import Component
+from cache.layout import Layout
 from cache.model import AttentionShape, ModelShape
 from cache.shapes import PRESETS, KvDtype
 from harness.engine.compute import (
@@ -15,7 +16,7 @@ from harness.engine.compute import (
     Work,
     prefill_work,
 )
-from harness.engine.hardware import HARDWARE, Hardware, IoBackend, MemLayout
+from harness.engine.hardware import HARDWARE, Hardware, IoBackend
 
 # 100 body weights a layer and token are easy to multiply: 4 query heads of 2, 2 KV heads of 2.
 SHAPE = ModelShape(
@@ -154,12 +155,12 @@ def test_a_decode_step_of_a_known_model_takes_a_believable_time():
 
 def test_copies_take_launch_fragments_and_bytes():
     full, swa = 4 * 3 * 16, 4 * 1 * 16  # bytes of a page of four tokens
-    direct = _roofline(io_backend=IoBackend.DIRECT, mem_layout=MemLayout.LAYER_FIRST)
+    direct = _roofline(io_backend=IoBackend.DIRECT, mem_layout=Layout.LAYER_FIRST)
     fragments = 5 * 2 * 4  # five pages of both components: keys and values of four layers
     assert direct.copy_s(5 * (full + swa), 10, Direction.DEVICE_TO_HOST) == pytest.approx(
         20e-6 + fragments * 0.5e-6 + 5 * (full + swa) / 100
     )
-    kernel = _roofline(io_backend=IoBackend.KERNEL, mem_layout=MemLayout.PAGE_FIRST)
+    kernel = _roofline(io_backend=IoBackend.KERNEL, mem_layout=Layout.PAGE_FIRST)
     assert kernel.copy_s(5 * full, 5, Direction.HOST_TO_DEVICE) == pytest.approx(
         10e-6 + 5 * 0.01e-6 + 5 * full / (50 * 68.5 / 83.4)
     )
@@ -170,8 +171,8 @@ def test_pages_first_spares_the_copy_engine_fragments():
         compute = _roofline(io_backend=IoBackend.DIRECT, mem_layout=layout)
         return compute.copy_s(64_000, 100, Direction.HOST_TO_DEVICE)
 
-    assert seconds(MemLayout.PAGE_FIRST) < seconds(MemLayout.PAGE_FIRST_DIRECT)
-    assert seconds(MemLayout.PAGE_FIRST_DIRECT) < seconds(MemLayout.LAYER_FIRST)
+    assert seconds(Layout.PAGE_FIRST) < seconds(Layout.PAGE_FIRST_DIRECT)
+    assert seconds(Layout.PAGE_FIRST_DIRECT) < seconds(Layout.LAYER_FIRST)
 
 
 def test_time_goes_forward_even_when_nothing_costs_anything():

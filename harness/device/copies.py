@@ -1,0 +1,193 @@
+"""Real copies between the tiers, on real streams: what `harness.engine.streams` models.
+
+A copy that the cache has queued is handed to the stream of its direction and rank, behind a
+*fence*: an event of the compute that comes when all that was launched before is over. So a backup
+reads no page that a forward has yet to write, and a load-back writes none that one still uses.
+
+    scheduler   commit: queues backup 7     kick                         acknowledge 7
+    compute     [ forward writes page 3 ]
+    d2h                                     ... fence ...[ page 3 ]--call--^
+
+Invariant: streams touch bytes only. Whatever the cache or the kernel is told is told in the
+scheduler's thread, which the streams reach through `call`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from cache.config import Component, Tier
+from cache.contract import Cache
+from cache.tensors import TensorStore
+from cache.transfers import Copy, Transfers
+from harness.device.streams import Event, Job, Step, Stream
+from harness.engine.streams import NAMES
+from harness.explore.kernel import Signal
+
+Layer = tuple[Component, int]  # a layer of the model: the component that holds it, and which there
+Links = Mapping[Tier, Stream]  # a rank's streams, by the tier that they copy to
+Fence = Callable[[int], Sequence[Event]]
+
+
+class Flight:
+    """One rank's part of a copy, on its way. For the compute: which layers have come."""
+
+    def __init__(self, copy: Copy, job: Job, layers: Sequence[Layer]) -> None:
+        self.copy = copy
+        self.job = job
+        self._layers = dict(zip(layers, job.events, strict=True))
+
+    def layer_ready(self, layer: Layer) -> Event:
+        """Comes when that layer of every page of the copy has; at once if the copy has none."""
+        return self._layers.get(layer) or Event.past()
+
+
+class DeviceStreams:
+    """Runs the copies of every rank of `cache`, in the order in which each queued them.
+
+    `links[rank]` are that rank's streams; their owner closes them after `drain`. `fence(rank)` is
+    what a copy of that rank that begins now has to wait for. `call` has an action run in the
+    scheduler's thread (`WallClock.call`); `landed` fires there whenever a copy has run or broken.
+    `order` is that of the model's layers, for load-backs; without it components come side by side.
+
+    A copy whose stream raised an error of the environment breaks; a programmer's error is raised
+    again in the scheduler's thread. `bytes_moved` are those of the first rank."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        links: Sequence[Links],
+        *,
+        fence: Fence,
+        call: Callable[[Callable[[], None]], bool],
+        landed: Signal,
+        order: Sequence[Layer] = (),
+    ) -> None:
+        assert len(links) == len(cache.ranks), "streams for every rank"
+        self._cache = cache
+        self._links = tuple(links)
+        self._fence = fence
+        self._call = call
+        self._landed = landed
+        self._order = tuple(order) or side_by_side(_layers(cache))
+        self._flights: list[dict[int, Flight]] = [{} for _ in links]
+        self._sent = [dict.fromkeys(Tier, 0) for _ in links]
+        self.bytes_moved = dict.fromkeys(Tier, 0)
+        self.failed = 0
+
+    def start(self) -> None:
+        """Nothing: streams run once they exist."""
+
+    def kick(self) -> None:
+        """Begin what the cache has queued since; cheap when there is nothing. Call it before more
+        compute is launched, or copies wait for that as well."""
+        for rank, cache in enumerate(self._cache.ranks):
+            for tier, queue in cache.transfers.queues.items():
+                sent = self._sent[rank]
+                if queue and queue[-1].number > sent[tier]:
+                    for copy in [copy for copy in queue if copy.number > sent[tier]]:
+                        self._begin(rank, cache.transfers, copy)
+                    sent[tier] = queue[-1].number
+
+    def flights(self, copies: Iterable[Copy], rank: int = 0) -> list[Flight]:
+        """Those of `copies` (the rank's own, such as its table's `waits`) that are on their way;
+        the others have landed or failed. Copies of a direction land in order, so work that waits
+        for every one of these, layer by layer, sees all their bytes."""
+        self.kick()
+        under_way = self._flights[rank]
+        return [under_way[copy.number] for copy in copies if copy.number in under_way]
+
+    def drain(self) -> None:
+        """Wait for everything that is queued, in this thread, which is the scheduler's. For a world
+        at rest, whose clock is over."""
+        self.kick()
+        for rank, cache in enumerate(self._cache.ranks):
+            for flight in list(self._flights[rank].values()):
+                flight.job.end.synchronize()
+                self._ended(rank, cache.transfers, flight)
+
+    # -- in the scheduler's thread ---------------------------------------------------------------
+
+    def _begin(self, rank: int, transfers: Transfers, copy: Copy) -> None:
+        layers, steps = self._steps(transfers, copy)
+        tell = partial(self._tell, rank, transfers, copy.number)
+        stream = self._links[rank][copy.target]
+        job = stream.submit(steps, after=self._fence(rank), on_end=tell)
+        self._flights[rank][copy.number] = Flight(copy, job, layers)
+
+    def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[Layer], list[Step]]:
+        """A layer at a time, as compute will want them; the slots are those of this moment, which
+        a split of a node leaves as they are."""
+        slots: dict[Component, tuple[list[int], list[int]]] = {}
+        for _, component, source, target in copy.parts:
+            of, to = slots.setdefault(component, ([], []))
+            of += source
+            to += target
+        layers = [layer for layer in self._order if layer[0] in slots]
+        steps: list[Step] = []
+        for component, layer in layers:
+            into = _tensors(transfers, copy.target, component)
+            out_of = _tensors(transfers, copy.source, component)
+            of, to = slots[component]
+            steps.append(partial(into.take_layers, out_of, of, to, range(layer, layer + 1)))
+        return layers, steps
+
+    def _ended(self, rank: int, transfers: Transfers, flight: Flight) -> None:
+        copy = flight.copy
+        if self._flights[rank].pop(copy.number, None) is None:
+            return  # `drain` was first
+        error = flight.job.error
+        if error is None:
+            transfers.moved(copy)
+            self.bytes_moved[copy.target] += 0 if rank else _bytes(transfers, copy)
+        elif isinstance(error, RuntimeError):  # torch's, when memory or a device gives out
+            transfers.break_off(copy)
+            self.failed += 1
+        else:
+            raise error
+        self._landed.fire()
+
+    # -- in a stream's thread --------------------------------------------------------------------
+
+    def _tell(self, rank: int, transfers: Transfers, number: int, job: Job) -> None:
+        self._call(lambda: self._end(rank, transfers, number))
+
+    def _end(self, rank: int, transfers: Transfers, number: int) -> None:
+        flight = self._flights[rank].get(number)
+        if flight is not None:
+            self._ended(rank, transfers, flight)
+
+
+def links_of(device: str, ranks: int) -> list[dict[Tier, Stream]]:
+    """Fresh streams, one for each direction and rank; close each when done with it."""
+    return [
+        {tier: Stream(f"{NAMES[tier]}{rank or ''}", device) for tier in Tier}
+        for rank in range(ranks)
+    ]
+
+
+def side_by_side(layers: Mapping[Component, int]) -> tuple[Layer, ...]:
+    """An order for so many layers of each component, in which all begin and end together."""
+    every = [(layer, n, count) for layer, count in layers.items() for n in range(count)]
+    every.sort(key=lambda one: ((one[1] + 1) / one[2], one[0]))
+    return tuple((component, n) for component, n, _ in every)
+
+
+def _layers(cache: Cache) -> dict[Component, int]:
+    transfers = cache.ranks[0].transfers
+    return {
+        component: _tensors(transfers, Tier.DEVICE, component).shape.layers
+        for component in cache.config.components
+    }
+
+
+def _bytes(transfers: Transfers, copy: Copy) -> int:
+    return sum(
+        len(part.target) * _tensors(transfers, copy.target, part.component).shape.page_bytes
+        for part in copy.parts
+    )
+
+
+def _tensors(transfers: Transfers, tier: Tier, component: Component) -> TensorStore:
+    store = transfers.store(tier, component)
+    assert isinstance(store, TensorStore), "only tensors have bytes to move"
+    return store
