@@ -94,12 +94,16 @@ class HostEvictor:
     def make_room(self, pages: list[int]) -> bool:
         """Whether `pages` (slots per component) are free on the host now. Nothing is given up for
         a demand that cannot be met."""
-        components, obtainable = self._residency.components, self._residency.obtainable
-        if any(obtainable(HOST, c) < pages[c] for c in components):
+        if not self.has_room(pages):
             return False
-        for component in components:
+        for component in self._residency.components:
             self._make_room(component, pages[component])
         return True
+
+    def has_room(self, pages: list[int]) -> bool:
+        """Whether `pages` could be had. Evicts nothing."""
+        components, obtainable = self._residency.components, self._residency.obtainable
+        return all(obtainable(HOST, c) >= pages[c] for c in components)
 
     def drop_below(self, node: Node) -> None:
         """Give up the host-only nodes below a node that is about to go itself."""

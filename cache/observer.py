@@ -88,6 +88,9 @@ class Observer:
     def replied(self, move: "Persist | Prefetch") -> None:
         """Storage has answered; the scheduler has not taken note yet."""
 
+    def heeded(self, move: "Persist | Prefetch") -> None:
+        """Ranks have agreed on the reply: it counts as the move has it now."""
+
     def persisted(self, persist: "Persist") -> None:
         """`persist.state` tells whether all of it is in storage now."""
 

@@ -29,6 +29,7 @@ class Persists:
         locks: LockTable,
         backend: Storage,
         name_of: NameOf,
+        share: int,
         tiers: tuple[Tier, ...],
         observer: Observer,
     ) -> None:
@@ -36,10 +37,10 @@ class Persists:
         self._locks = locks
         self._backend = backend
         self._name_of = name_of
+        self._share = share
         self._tiers = tiers
         self._observer = observer
         self._numbers = 0
-        self._most_pages = max(1, residency.pools[HOST, FULL].capacity // 2)
         self.queue: deque[Persist] = deque()
         self.held_back = 0  # for want of this share of the host
 
@@ -52,7 +53,7 @@ class Persists:
             if not lacking or not self._has_head(node, lacking):
                 continue
             pages = len(node.slots[HOST][FULL] or ())
-            if self.queue and self._pages() + pages > self._most_pages:
+            if self.queue and self._pages() + pages > self._most_pages():
                 self.held_back += 1
                 continue
             self._issue(node, lacking)
@@ -121,12 +122,16 @@ class Persists:
         assert parent is not None
         return parent.parent is None or bool((parent.persisted | parent.persisting) >> FULL & 1)
 
+    def _most_pages(self) -> int:
+        """As large as the pool is by now: ranks agree on that after it was made."""
+        return max(1, self._residency.pools[HOST, FULL].capacity // 2)
+
     def _pages(self) -> int:
         return sum(persist.pages for persist in self.queue)
 
     def _pages_of(self, persist: Persist) -> list[Page]:
         """In the order of the sources; what is read is what lies in the slots now."""
-        pages: list[Page] = []
+        pages, share = list[Page](), self._share
         for node, component, slots in persist.sources:
             store: Store = self._residency.pools[HOST, component].store
             prints = self._residency.tree.prints(node)
@@ -136,7 +141,7 @@ class Persists:
             heads = [*above[-1:], *prints] if above else [0, *prints]
             named = prints[-1:] if component is MAMBA else prints
             for print_, head, content in zip(named, heads, store.read(slots), strict=False):
-                key, payload = self._name_of(component, print_), pack(component, content)
+                key, payload = self._name_of(component, print_), pack(component, content, share)
                 if component is not FULL:
                     pages.append(Page(key, self._name_of(FULL, print_), payload))
                 else:

@@ -7,7 +7,7 @@ policy keeps no closure, on the device), so it cannot lose what the graft hangs 
 """
 
 from cache.components import Rules
-from cache.config import DEVICE, FULL, HOST, SWA, PrefetchPolicy, StorageConfig, Tier
+from cache.config import DEVICE, FULL, HOST, SWA, Component, PrefetchPolicy, StorageConfig, Tier
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
@@ -18,7 +18,7 @@ from cache.persist import NameOf
 from cache.pools import Owner
 from cache.residency import Residency
 from cache.storage.contract import Status, Storage
-from cache.storage_moves import Outcome, Prefetch, PrefetchState, Wanted
+from cache.storage_moves import Outcome, Prefetch, PrefetchState, Reached, Wanted
 from cache.tree import Node, RadixTree
 
 
@@ -32,6 +32,7 @@ class Prefetches:
         hosts: HostEvictor,
         backend: Storage,
         name_of: NameOf,
+        share: int,
         grafting: Grafting,
         tiers: tuple[Tier, ...],
         observer: Observer,
@@ -44,6 +45,7 @@ class Prefetches:
         self._hosts = hosts
         self._backend = backend
         self._name_of = name_of
+        self._share = share
         self._grafting = grafting
         self._tiers = tiers
         self._observer = observer
@@ -93,21 +95,22 @@ class Prefetches:
             config.prefetch_timeout_base_s + config.prefetch_timeout_per_ki_token_s * tokens / 1024
         )
 
-    def conclude(self, prefetch: Prefetch) -> None:
-        """Ask for no more. What has landed is in the tree afterwards; a batch under way keeps its
-        slots until its reply."""
+    def conclude(self, prefetch: Prefetch, reached: Reached) -> None:
+        """Ask for no more. What has landed (on every rank, as `reached` tells) is in the tree
+        afterwards; a batch under way keeps its slots until its reply."""
         if prefetch.stopped:
             return
-        if prefetch.phase is PrefetchState.ENDED:
-            self.acknowledge(prefetch)
+        if reached.answered and prefetch.phase is PrefetchState.ENDED:
+            self.acknowledge(prefetch, reached)
         else:
+            prefetch.granted = reached.arrived
             self._grafting.graft(prefetch)
-            self._stop(prefetch, Outcome.PARTIAL)
+            self._stop(prefetch, Outcome.PARTIAL, reached)
 
-    def cancel(self, prefetch: Prefetch) -> None:
+    def cancel(self, prefetch: Prefetch, reached: Reached) -> None:
         """The request has left: nothing of it is kept but the slots of a batch under way."""
         if not prefetch.stopped:
-            self._stop(prefetch, Outcome.CANCELLED)
+            self._stop(prefetch, Outcome.CANCELLED, reached)
 
     # -- storage's side --------------------------------------------------------------------------
 
@@ -122,7 +125,8 @@ class Prefetches:
         batch = prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
         fetched = self._backend.get([self._name(prefetch, wanted) for wanted in batch])
         for (component, page), payload in zip(batch, fetched.payloads, strict=False):
-            slot, print_ = prefetch.held[component][page], unpack(component, payload)
+            slot = prefetch.held[component][page]
+            print_ = unpack(component, payload, self._share)
             pool = self._residency.pools[HOST, component]
             self._observer.landing(prefetch, pool, slot, print_)
             pool.store.write([slot], [print_])
@@ -133,7 +137,7 @@ class Prefetches:
         prefetch.arrived += len(fetched.payloads)
         self._ask_on(prefetch)
 
-    def acknowledge(self, prefetch: Prefetch) -> None:
+    def acknowledge(self, prefetch: Prefetch, reached: Reached) -> None:
         """The scheduler takes note: slots are reserved for what is there, or what has come is
         grafted."""
         assert not prefetch.outstanding
@@ -144,10 +148,16 @@ class Prefetches:
         elif prefetch.phase is PrefetchState.ANSWERED:
             self._reserve(prefetch)
         else:
+            prefetch.granted = reached.arrived
             self._grafting.graft(prefetch)
-            whole = prefetch.arrived == len(prefetch.wanted)
+            whole = reached.arrived == len(prefetch.wanted)
             self._give_back(prefetch, 0, len(prefetch.wanted))
             self._end(prefetch, Outcome.COMPLETE if whole else Outcome.PARTIAL)
+
+    def has_room(self, prefetch: Prefetch) -> bool:
+        """Whether host slots can be had for what storage says is there. Evicts nothing."""
+        needed = self._needed(prefetch, self._loadable_end(prefetch))
+        return self._hosts.has_room(self._slots(needed))
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -157,28 +167,20 @@ class Prefetches:
         if end - prefetch.start < max(1, self._config.prefetch_threshold):
             self._end(prefetch, Outcome.NOTHING if end == prefetch.start else Outcome.TOO_SHORT)
             return
-        first, stop = prefetch.start // self._page_size, end // self._page_size
-        begins = {
-            c: max(first, self._rules[c].needed_from(end) // self._page_size)
-            for c in self._residency.components
-        }
+        needed = self._needed(prefetch, end)
         self._observer.prefetch_reserving(prefetch)
-        slots_wanted = list(self._residency.nothing)
-        for component, begin in begins.items():
-            slots_wanted[component] = stop - begin
-        if not self._hosts.make_room(slots_wanted):
+        if prefetch.refused or not self._hosts.make_room(self._slots(needed)):
             self._end(prefetch, Outcome.NO_ROOM)
             return
-        for component, begin in begins.items():
-            pool = self._residency.pools[HOST, component]
-            slots = pool.allocate(stop - begin, Owner.COPY)
-            prefetch.held[component] = dict(zip(range(begin, stop), slots, strict=True))
-        prefetch.first, prefetch.end = begins, end
+        for component, pages in needed.items():
+            slots = self._residency.pools[HOST, component].allocate(len(pages), Owner.COPY)
+            prefetch.held[component] = dict(zip(pages, slots, strict=True))
+        prefetch.first, prefetch.end = {c: pages.start for c, pages in needed.items()}, end
         prefetch.wanted = [
             Wanted(component, page)
-            for page in range(first, stop)
-            for component, begin in begins.items()
-            if page >= begin
+            for page in needed[FULL]
+            for component, pages in needed.items()
+            if page in pages
         ]
         self._observer.prefetch_reserved(prefetch)
         self._ask_on(prefetch)
@@ -190,13 +192,27 @@ class Prefetches:
         prefetch.asked = min(left, self._config.batch_pages) if go_on else 0
         prefetch.phase = PrefetchState.FETCHING if go_on else PrefetchState.ENDED
 
-    def _stop(self, prefetch: Prefetch, outcome: Outcome) -> None:
+    def _needed(self, prefetch: Prefetch, end: int) -> dict[Component, range]:
+        """By component, the pages to fetch for a prefix of `end` tokens."""
+        first, stop = prefetch.start // self._page_size, end // self._page_size
+        return {
+            component: range(max(first, rule.needed_from(end) // self._page_size), stop)
+            for component, rule in self._rules.items()
+        }
+
+    def _slots(self, needed: dict[Component, range]) -> list[int]:
+        slots = list(self._residency.nothing)
+        for component, pages in needed.items():
+            slots[component] = len(pages)
+        return slots
+
+    def _stop(self, prefetch: Prefetch, outcome: Outcome, reached: Reached) -> None:
         prefetch.stopped, prefetch.outcome = True, outcome
-        under_way = prefetch.arrived + prefetch.asked
-        self._give_back(prefetch, 0, prefetch.arrived)
-        self._give_back(prefetch, under_way, len(prefetch.wanted))
+        prefetch.kept = kept = reached.kept
+        self._give_back(prefetch, 0, kept.start)
+        self._give_back(prefetch, kept.stop, len(prefetch.wanted))
         self._locks.release(prefetch.lock)
-        if not prefetch.outstanding:
+        if reached.answered:
             self._end(prefetch, outcome)
 
     def _give_back(self, prefetch: Prefetch, first: int, stop: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
+from cache.agreed_storage import AgreedStorage
 from cache.agreement import Agreements, RanksObserver
 from cache.config import CacheConfig, Component, PoolPages, Tier
 from cache.contract import Cache, Commit, Demand, LoadBack, Match, Reading, Room
@@ -52,6 +53,10 @@ class RankedCache(Cache):
         self.agreements = Agreements(len(ranks), self.ranks_observer)
         self.config = self._agree_on_sizes()
         self.transfers = AgreedTransfers(self._ranks, self.agreements)
+        tiers = [rank.storage for rank in ranks if rank.storage is not None]
+        assert len(tiers) in (0, len(ranks))
+        if tiers:
+            self.storage = AgreedStorage(tiers, self.agreements, self._stepped)
         self.observer: Observer = _Slides(self)
         self._locks: dict[int, tuple[Lock | None, ...]] = {}
         self._tables: dict[int, tuple[PageTable, ...]] = {}

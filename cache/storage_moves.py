@@ -40,6 +40,10 @@ class PrefetchState(Enum):
     OVER = "over"
 
 
+# What several ranks were answered comes to the first of these that any of them was.
+SEVERITY = (Status.ABSENT, Status.TORN, Status.FULL, Status.FAILED, Status.SLOW, Status.OK)
+
+
 class Source(NamedTuple):
     """The pages of one node's component, as they lie on the host."""
 
@@ -76,6 +80,13 @@ class Persist:
     def pages(self) -> int:
         return sum(len(source.slots) for source in self.sources)
 
+    def said(self) -> tuple[int, ...]:
+        """Storage's reply, as an offer to the other ranks."""
+        return SEVERITY.index(self.status), self.stored
+
+    def heed(self, agreed: tuple[int, ...]) -> None:
+        self.status, self.stored = SEVERITY[agreed[0]], agreed[1]
+
     def follow_split(self, upper: "Node", lower: "Node", pages: int) -> None:
         """A node of this persist was cut: so is each of its sources, in place, unless that is the
         state of its end."""
@@ -100,13 +111,37 @@ class Wanted(NamedTuple):
     page: int
 
 
+class Reached(NamedTuple):
+    """How far a prefetch has come: `arrived` of what is wanted has landed, storage may be writing
+    into the rest up to `upto`, and `answered` tells that no reply is to come. Of several ranks the
+    least has landed and the most is being written into."""
+
+    answered: bool
+    arrived: int
+    upto: int
+
+    def offer(self) -> tuple[int, ...]:
+        """Such that the least of each holds for all."""
+        return int(self.answered), self.arrived, -self.upto
+
+    @classmethod
+    def of(cls, agreed: tuple[int, ...]) -> "Reached":
+        answered, arrived, upto = agreed
+        return cls(bool(answered), arrived, -upto)
+
+    @property
+    def kept(self) -> range:
+        """What of the wanted must be kept until the last reply."""
+        return range(0) if self.answered else range(self.arrived, self.upto)
+
+
 class Prefetch(Copy):
     """Pages of `key` on their way from storage to the host, below `anchor`.
 
     `limit` is how far the request could use them, `end` how far they go (both tokens). They come
-    in the order of `wanted`; `arrived` of them have landed, `asked` more are on their way. For
-    whoever counts slots it is a copy to the host; its pages have no nodes before they are
-    grafted."""
+    in the order of `wanted`; `arrived` of them have landed, `asked` more are on their way, and of
+    the first `granted`, which have landed on every rank, nodes may be made. For whoever counts
+    slots it is a copy to the host; its pages have no nodes before they are grafted."""
 
     def __init__(
         self, number: int, key: Key, anchor: "Node", limit: int, lock: "Lock", holder: str
@@ -127,6 +162,9 @@ class Prefetch(Copy):
         self.wanted: list[Wanted] = []
         self.arrived = 0
         self.asked = 0
+        self.granted = 0
+        self.refused = False  # by the host of another rank
+        self.kept = range(0)  # once stopped: of the wanted, what storage may be writing into
         self.stopped = False
         self.grafted_end = anchor.end  # tokens of the key that it brought to the host
 
@@ -147,10 +185,22 @@ class Prefetch(Copy):
     def in_flight(self) -> bool:
         return not self.over
 
+    @property
+    def reached(self) -> Reached:
+        """On this rank, as it stands."""
+        return Reached(not self.outstanding, self.arrived, self.arrived + self.asked)
+
+    def said(self) -> tuple[int, ...]:
+        """What storage says is there, as an offer to the other ranks."""
+        return SEVERITY.index(self.status), *map(int, self.there)
+
+    def heed(self, agreed: tuple[int, ...]) -> None:
+        self.status, self.there = SEVERITY[agreed[0]], tuple(map(bool, agreed[1:]))
+
     def landed(self, component: Component) -> int:
-        """The page up to which a component has landed."""
+        """The page up to which a component has landed, of what is granted."""
         upto = self.first.get(component, 0)
-        for wanted in self.wanted[: self.arrived]:
+        for wanted in self.wanted[: self.granted]:
             if wanted.component is component:
                 upto = wanted.page + 1
         return upto

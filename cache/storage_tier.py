@@ -14,17 +14,18 @@ from cache.grafting import Grafting
 from cache.keys import Key
 from cache.locks import LockTable
 from cache.observer import Observer
+from cache.packing import share_of
 from cache.persist import Persists
 from cache.prefetch import Prefetches
 from cache.residency import Residency
 from cache.storage.contract import Storage
 from cache.storage.naming import page_key
-from cache.storage_moves import Move, Persist, Prefetch
+from cache.storage_moves import Move, Persist, Prefetch, Reached
 from cache.tree import Node, RadixTree
 
 
 class StorageTier:
-    """`identity` names whose pages these are (`cache.storage.naming`)."""
+    """`identity` names whose pages these are (`cache.storage.naming`), `share` its part of it."""
 
     def __init__(
         self,
@@ -46,7 +47,10 @@ class StorageTier:
         closed = config.write_policy is not WritePolicy.WRITE_BACK
         # Where the host may have a child without its parent, the parent on the device keeps it.
         self._tiers = tiers = (Tier.HOST,) if closed else tuple(Tier)
-        self.persists = Persists(residency, locks, backend, self.name_of, tiers, observer)
+        self.share = share_of(identity)
+        self.persists = Persists(
+            residency, locks, backend, self.name_of, self.share, tiers, observer
+        )
         self.grafting = Grafting(residency, tree, tick, observer, closed=closed)
         self.prefetches = Prefetches(
             config.storage,
@@ -56,6 +60,7 @@ class StorageTier:
             hosts,
             backend,
             self.name_of,
+            self.share,
             self.grafting,
             tiers,
             observer,
@@ -81,17 +86,22 @@ class StorageTier:
         """Whether the policy lets the request be admitted after `waited_s` seconds."""
         return self.prefetches.may_go_on(prefetch, waited_s)
 
-    def conclude(self, prefetch: Prefetch) -> None:
-        """The request is about to be admitted: what has come is in the tree, no more is asked."""
+    def conclude(self, prefetch: Prefetch, reached: Reached | None = None) -> None:
+        """The request is about to be admitted: what has come is in the tree, no more is asked.
+        `reached` is what ranks have agreed on; without it there is one."""
         if prefetch.in_flight:
-            self.prefetches.conclude(prefetch)
+            self.prefetches.conclude(prefetch, reached or prefetch.reached)
             self._observer.stepped(prefetch)
 
-    def cancel(self, prefetch: Prefetch) -> None:
+    def cancel(self, prefetch: Prefetch, reached: Reached | None = None) -> None:
         """The request has left; its prefetch holds nothing but what storage is writing into."""
         if prefetch.in_flight:
-            self.prefetches.cancel(prefetch)
+            self.prefetches.cancel(prefetch, reached or prefetch.reached)
             self._observer.stepped(prefetch)
+
+    def line(self) -> list[Move]:
+        """What may come to be acknowledged next: the oldest persist, then every prefetch."""
+        return [*list(self.persists.queue)[:1], *self.prefetches.live.values()]
 
     def outstanding(self) -> list[Move]:
         """Moves whose reply is to come: the oldest persist, then every prefetch, oldest first.
@@ -102,9 +112,7 @@ class StorageTier:
 
     def replied(self) -> list[Move]:
         """Moves to be acknowledged now."""
-        queue = self.persists.queue
-        moves: list[Move] = [queue[0]] if queue and not queue[0].outstanding else []
-        return moves + [p for p in self.prefetches.live.values() if not p.outstanding]
+        return [move for move in self.line() if not move.outstanding]
 
     def run(self, move: Move) -> None:
         """Storage is asked, and replies."""
@@ -114,11 +122,17 @@ class StorageTier:
             self.prefetches.run(move)
         self._observer.replied(move)
 
-    def acknowledge(self, move: Move) -> None:
+    def heed(self, move: Move, agreed: tuple[int, ...]) -> None:
+        """The ranks have agreed on storage's reply, which is no better than it was here."""
+        move.heed(agreed)
+        self._observer.heeded(move)
+
+    def acknowledge(self, move: Move, reached: Reached | None = None) -> None:
+        """The scheduler takes note of a reply. `reached` as for `conclude`."""
         if isinstance(move, Persist):
             self.persists.acknowledge(move)
         else:
-            self.prefetches.acknowledge(move)
+            self.prefetches.acknowledge(move, reached or move.reached)
         self._observer.stepped(move)
 
     def consider(self, nodes: Iterable[Node]) -> None:

@@ -17,6 +17,12 @@ def identity_of(**facts: object) -> bytes:
     return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"kvt-identity").digest()
 
 
+def identity_of_rank(identity: bytes, rank: int, ranks: int) -> bytes:
+    """Of one tensor-parallel rank of a server: each keeps its own part of every page. A server of
+    one rank is its own only one."""
+    return identity if ranks == 1 else identity_of(server=identity, rank=rank, ranks=ranks)
+
+
 def page_key(identity: bytes, part: str, print_: int) -> bytes:
     """The name of one page's `part` (a component, or a companion of one)."""
     assert len(identity) == KEY_BYTES

@@ -7,6 +7,8 @@ each; a verdict without the marks that its profile requires is inconclusive.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cache.agreed_storage import PATIENCE, REACHED, REPLIES, ROOM, STORED, THERE
+from cache.agreement import Offer
 from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
 from cache.locks import Lock
@@ -55,6 +57,12 @@ COMPANIONS_MEANINGS: tuple[Meaning, ...] = (
 RANKS_MEANINGS: tuple[Meaning, ...] = (
     Meaning("ranks_landed_apart", "a copy had run on one rank and not yet on another"),
     Meaning("ranks_failed_apart", "a copy broke on one rank and ran on another"),
+    Meaning("ranks_answered_apart", "storage had answered one rank and not yet another"),
+    Meaning("ranks_found_apart", "storage had pages for one rank and not for another"),
+    Meaning("ranks_reached_apart", "a prefetch ended further on one rank than on another"),
+    Meaning("ranks_stored_apart", "storage took more of a persist from one rank than another"),
+    Meaning("ranks_waited_apart", "one rank was out of patience and another was not"),
+    Meaning("ranks_refused_apart", "a prefetch found host slots on one rank and not on another"),
 )
 MEANINGS: tuple[Meaning, ...] = (
     Meaning("prefix_hit", "a request was served a cached prefix"),
@@ -149,12 +157,16 @@ class Marks(Observer):
 
     # -- between ranks -------------------------------------------------------------------------
 
-    def offers_met(self, subject: str, offers: Sequence[int]) -> None:
+    def offers_met(self, subject: str, offers: Sequence[Offer]) -> None:
         """What ranks offered each other in an agreement."""
+        first = offers[0]
+        if all(offer == first for offer in offers):
+            return
         if subject.startswith("copies"):
-            apart = min(offers) != max(offers)
-            self.counts["ranks_landed_apart"] += apart and min(offers) == Standing.UNDER_WAY
-            self.counts["ranks_failed_apart"] += apart and min(offers) == Standing.BROKEN
+            self.counts["ranks_landed_apart"] += Standing.UNDER_WAY in offers
+            self.counts["ranks_failed_apart"] += Standing.UNDER_WAY not in offers
+        elif subject in _APART:
+            self.hit(_APART[subject])
 
     # -- from the cache ------------------------------------------------------------------------
 
@@ -319,6 +331,14 @@ _LOADS = {
     LoadOutcome.JOINED: "load_back_joined",
     LoadOutcome.NO_ROOM: "load_back_without_room",
     LoadOutcome.STALE: "load_back_went_stale",
+}
+_APART = {
+    REPLIES: "ranks_answered_apart",
+    THERE: "ranks_found_apart",
+    REACHED: "ranks_reached_apart",
+    STORED: "ranks_stored_apart",
+    PATIENCE: "ranks_waited_apart",
+    ROOM: "ranks_refused_apart",
 }
 _ABORTED = {
     JobState.PREFETCHING: "prefetch_cancelled",

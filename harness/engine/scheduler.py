@@ -68,6 +68,7 @@ class Scheduler:
         self._admission = Admission(cache, self._step)
         self._aborts: list[Job] = []
         self._attempts = 0
+        self._agreed = cache.agreed  # agreements that have been paid for
         self._no_room = False  # an admission said so, and nothing has changed since
         self._one_by_one = False  # the admissions of the fine grain, for one turn
         self.roster = Roster(cache.config.page_size)
@@ -140,16 +141,17 @@ class Scheduler:
     async def _acknowledge(self) -> None:
         transfers = self._cache.transfers
         await self._acknowledge_storage()
-        if not len(transfers) and not self.roster.loading and not self.roster.stalled:
-            return
-        agreed = self._cache.agreed
-        for tier in Tier:
-            while (copy := transfers.next_to_acknowledge(tier)) is not None:
-                await self._step("copy.acknowledge", ("copy", copy.number))
-                self._cache.acknowledge(copy)
-        if agreements := self._cache.agreed - agreed:
+        if len(transfers):
+            for tier in Tier:
+                while (copy := transfers.next_to_acknowledge(tier)) is not None:
+                    await self._step("copy.acknowledge", ("copy", copy.number))
+                    self._cache.acknowledge(copy)
+        if agreements := self._cache.agreed - self._agreed:
+            self._agreed += agreements
             seconds = agreements * self._compute.agreement_s()
             await self._kernel.pause(seconds, "ranks.agree")
+        if not self.roster.loading and not self.roster.stalled:
+            return
         for job in list(self.roster.loading.values()):
             self._look_at_waits(job)
         for job in sorted(self.roster.stalled.values(), key=lambda j: j.order):
@@ -158,9 +160,10 @@ class Scheduler:
     async def _acknowledge_storage(self) -> None:
         storage = self._cache.storage
         while storage is not None and (moves := storage.replied()):
-            await self._step("storage.acknowledge", ("storage", moves[0].kind, moves[0].number))
-            if moves[0] in storage.replied():  # not ended by a client that left meanwhile
-                storage.acknowledge(moves[0])
+            for move in moves:
+                await self._step("storage.acknowledge", ("storage", move.kind, move.number))
+                if move.in_flight:  # not ended by a client that left meanwhile
+                    storage.acknowledge(move)
 
     def _look_at_waits(self, job: Job) -> None:
         assert job.table is not None

@@ -1,7 +1,8 @@
 """What storage takes, in model time, and the two streams that it is reached by.
 
 One stream reads (what is there, then batch by batch), one writes; each serves one move at a time,
-the oldest first. Invariant: a move's reply comes after its time, and never without its question.
+the oldest first. Every rank has links of its own, a little slower on one than on another.
+Invariant: a move's reply comes after its time, and never without its question.
 """
 
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 from cache.config import CacheConfig, Component
 from cache.contract import Cache
 from cache.storage_moves import Move, Persist, Prefetch, PrefetchState
+from harness.engine.streams import SKEW
 from harness.engine.troubles import Trouble, TroublePlan
 from harness.explore.kernel import Kernel, Signal
+from harness.explore.prng import SplitMix, derive
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,9 @@ class StorageLink:
 
 
 class StorageStreams:
-    """`replied` fires at every reply. Nothing runs where the cache has no storage."""
+    """`replied` fires at every reply. Nothing runs where the cache has no storage. Bytes are those
+    of the first rank, as all sizes are one rank's; `rank_bytes` are each one's, read and written.
+    """
 
     def __init__(
         self,
@@ -39,19 +44,28 @@ class StorageStreams:
         self._kernel = kernel
         self._config: CacheConfig = cache.config
         self._tier = cache.storage
+        self._ranks = [rank.storage for rank in cache.ranks if rank.storage is not None]
         self._link = link
         self._replied = replied
         self._plan = plan
         self._asked = {
             kind: Signal(f"storage.{kind.__name__.lower()}") for kind in (Prefetch, Persist)
         }
-        self.read_bytes = 0
-        self.written_bytes = 0
+        self.rank_bytes = [[0, 0] for _ in self._ranks]
+
+    @property
+    def read_bytes(self) -> int:
+        return self.rank_bytes[0][0] if self.rank_bytes else 0
+
+    @property
+    def written_bytes(self) -> int:
+        return self.rank_bytes[0][1] if self.rank_bytes else 0
 
     def start(self) -> None:
-        if self._tier is not None:
-            self._kernel.spawn("l3-read", self._stream(Prefetch), daemon=True)
-            self._kernel.spawn("l3-write", self._stream(Persist), daemon=True)
+        for rank in range(len(self._ranks)):
+            which = rank or ""
+            self._kernel.spawn(f"l3-read{which}", self._stream(rank, Prefetch), daemon=True)
+            self._kernel.spawn(f"l3-write{which}", self._stream(rank, Persist), daemon=True)
 
     def kick(self) -> None:
         """Tell idle streams that there may be work."""
@@ -63,38 +77,41 @@ class StorageStreams:
         """Storage replies to everything, as it would with nothing else to do."""
         tier = self._tier
         while tier is not None and len(tier):
-            for move in tier.outstanding():
-                tier.run(move)
+            for rank in self._ranks:
+                for move in rank.outstanding():
+                    rank.run(move)
             for move in tier.replied():
                 tier.acknowledge(move)
 
-    async def _stream(self, kind: type[Prefetch] | type[Persist]) -> None:
-        tier = self._tier
-        assert tier is not None
+    async def _stream(self, rank: int, kind: type[Prefetch] | type[Persist]) -> None:
+        tier = self._ranks[rank]
         while True:
             move = next((m for m in tier.outstanding() if isinstance(m, kind)), None)
             if move is None:
                 await self._kernel.wait(self._asked[kind], "storage.idle")
                 continue
             name = ("storage", move.kind, move.number)
-            await self._kernel.pause(self._seconds(move), "storage.reply", name)
+            await self._kernel.pause(self._seconds(move, rank), "storage.reply", name)
             tier.run(move)
             self._replied.fire()
 
-    def _seconds(self, move: Move) -> float:
-        link = self._link
+    def _seconds(self, move: Move, rank: int) -> float:
+        link, counted = self._link, self.rank_bytes[rank]
         seconds = link.latency_s
         if isinstance(move, Persist):
             moved = sum(self._bytes(s.component) * len(s.slots) for s in move.sources)
             seconds += moved / link.write_bandwidth
-            self.written_bytes += moved
+            counted[1] += moved
         elif move.phase is PrefetchState.FETCHING:
             batch = move.wanted[move.arrived : move.arrived + move.asked]
             moved = sum(self._bytes(wanted.component) for wanted in batch)
             seconds += moved / link.read_bandwidth
-            self.read_bytes += moved
+            counted[0] += moved
         if self._plan is not None and self._plan.at(self._kernel.now) is Trouble.SLOW:
             seconds *= link.slow_x
+        if rank:
+            kind = int(isinstance(move, Persist))
+            seconds *= 1 + SKEW * SplitMix(derive(rank, kind, move.number)).unit()
         return round(seconds * 1e9) / 1e9
 
     def _bytes(self, component: Component) -> int:

@@ -11,7 +11,7 @@ from cache.keys import TOKEN_BYTES, Key
 from cache.locks import Lock
 from cache.storage.contract import Fetched, Status
 from cache.storage.frame import HEADER_BYTES
-from cache.storage_moves import Outcome, Persist, Prefetch, Wanted
+from cache.storage_moves import Outcome, Persist, Prefetch, Reached, Wanted
 from cache.storage_tier import StorageTier
 from cache.tree import Node
 from cache.unified import UnifiedCache
@@ -195,11 +195,11 @@ def partial_companion_prefetch(cache: UnifiedCache, storage: StorageTier) -> Non
         return prefetch.landed(FULL) * cache.config.page_size
 
     def take(original: Any, prefetch: Prefetch, node: Node, component: Component) -> None:
-        arrived, prefetch.arrived = prefetch.arrived, len(prefetch.wanted)
+        granted, prefetch.granted = prefetch.granted, len(prefetch.wanted)
         try:
             original(prefetch, node, component)
         finally:
-            prefetch.arrived = arrived
+            prefetch.granted = granted
 
     patch(storage.grafting, "_stop", stop)
     patch(storage.grafting, "_give", take)
@@ -295,7 +295,7 @@ def prefetch_publishes_before_landing(cache: UnifiedCache, storage: StorageTier)
 
     def reserve(original: Any, prefetch: Prefetch) -> None:
         original(prefetch)
-        prefetch.arrived = len(prefetch.wanted)
+        prefetch.arrived = prefetch.granted = len(prefetch.wanted)
         if prefetch.wanted:
             storage.grafting.graft(prefetch)
 
@@ -323,13 +323,13 @@ def cancel_keeps_the_anchor(cache: UnifiedCache, storage: StorageTier) -> None:
     What it covers is never evicted again, for nobody is left to release it.
     """
 
-    def stop(original: Any, prefetch: Prefetch, outcome: Outcome) -> None:
+    def stop(original: Any, prefetch: Prefetch, outcome: Outcome, reached: Reached) -> None:
         kept = prefetch.lock
         if outcome is Outcome.CANCELLED:
             prefetch.lock = cache.locks.acquire(
                 cache.tree.root, [-1] * len(kept.reach), kept.tiers, "prefetch"
             )
-        original(prefetch, outcome)
+        original(prefetch, outcome, reached)
         prefetch.lock = kept
 
     patch(storage.prefetches, "_stop", stop)
@@ -342,9 +342,9 @@ def cancel_frees_what_is_being_written(cache: UnifiedCache, storage: StorageTier
     Storage then writes into slots that belong to somebody else.
     """
 
-    def stop(original: Any, prefetch: Prefetch, outcome: Outcome) -> None:
+    def stop(original: Any, prefetch: Prefetch, outcome: Outcome, reached: Reached) -> None:
         storage.prefetches._give_back(prefetch, 0, len(prefetch.wanted))
-        original(prefetch, outcome)
+        original(prefetch, outcome, reached)
 
     patch(storage.prefetches, "_stop", stop)
 
@@ -356,10 +356,10 @@ def timeout_counted_as_complete(cache: UnifiedCache, storage: StorageTier) -> No
     The batch that was still on its way is published with the rest.
     """
 
-    def conclude(original: Any, prefetch: Prefetch) -> None:
+    def conclude(original: Any, prefetch: Prefetch, reached: Reached) -> None:
         prefetch.arrived += prefetch.asked
         prefetch.asked = 0
-        original(prefetch)
+        original(prefetch, reached._replace(arrived=reached.upto))
 
     patch(storage.prefetches, "conclude", conclude)
 

@@ -101,9 +101,8 @@ class Arena:
         ]
         self._storage: StorageTasks | None = None
         if cache.storage is not None:
-            components = cache.config.components
             self._storage = StorageTasks(
-                self.kernel, cache.storage, components, scenario, marks, self._changed, self._kick
+                self.kernel, cache, scenario, marks, self._changed, self._kick
             )
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ from harness.hunt.ranks import Tortured, ranks_in
 from harness.hunt.scenario import config_of, configs_of
 from harness.hunt.storage import IDENTITY, storage_of
 from harness.oracles import Watch, WatchedRanks, default_oracles
+from harness.oracles.ranks import OnOffers
 
 
 class Built(NamedTuple):
@@ -27,7 +28,7 @@ def build(
     *,
     without: tuple[str, ...] = (),
     store_of: StoreMaker = fingerprints,
-    on_offers: Callable[[str, list[int]], None],
+    on_offers: OnOffers,
 ) -> Built:
     """`watch` is the first rank's, not attached yet; `on_offers` is told what ranks offered each
     other."""
@@ -47,6 +48,8 @@ def build(
         configs_of(scenario),
         watch,
         lambda: default_oracles("every", without=without),
+        backend=storage_of(scenario),
+        identity=IDENTITY,
         on_offers=on_offers,
     )
     if fault is not None:  # before anybody looks at the pools, whose sizes it may change

@@ -2,6 +2,7 @@
 
     h2d d2h        the streams of the first rank
     h2d1 d2h1 ...  those of the others
+    storage1 ...   storage's replies to the others (`harness.hunt.storage`)
 
 Nothing here draws from the tape in a world with one rank.
 """
@@ -21,8 +22,8 @@ Tortured = UnifiedCache | RankedCache
 
 
 def ranks_in(scenario: Scenario) -> int:
-    """How many ranks a world has. With storage there is one."""
-    if not scenario.get("ranks") or scenario.get("storage"):
+    """How many ranks a world has."""
+    if not scenario.get("ranks"):
         return 1
     return int(1 + scenario["ranks"][0]["others"])
 

@@ -1,10 +1,12 @@
 """Rooms that are refused on purpose: making room, on either tier, may fall short, as if everything
-were held by somebody else. On all ranks alike, for what they hold is the same."""
+were held by somebody else. On all ranks alike, for what they hold is the same; but that a prefetch
+finds room is agreed on, and one rank alone may refuse it."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from cache.contract import Demand, Room
+from cache.storage_moves import Prefetch
 from cache.unified import UnifiedCache
 from harness.explore.kernel import Kernel
 
@@ -37,6 +39,22 @@ class Refusals:
         _tamper(first, draws)
         for rank, answers in zip(others, heard, strict=True):
             _tamper(rank, _repeating(answers))
+        for rank in ranks if others else ():
+            self._tamper_with_prefetches(rank)
+
+    def _tamper_with_prefetches(self, rank: UnifiedCache) -> None:
+        """Whether a prefetch has room is agreed on, so each of several ranks may refuse it."""
+        if rank.storage is None:
+            return
+        prefetches = rank.storage.prefetches
+        has_room = prefetches.has_room
+
+        def draws(prefetch: Prefetch) -> bool:
+            refused = bool(self.left and self._kernel.draw("prefetch.refuse", 2))
+            self.left -= refused
+            return not refused and has_room(prefetch)
+
+        prefetches.has_room = draws  # type: ignore[method-assign]
 
 
 def _repeating(answers: deque[bool]) -> Callable[[str], bool]:

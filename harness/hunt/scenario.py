@@ -39,7 +39,7 @@ _REQUEST: dict[str, Knob] = {
 }
 STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
 COMPANIONS_SHARE = 0.3  # of all worlds have slots with companions
-RANKS_SHARE = 0.15  # of all worlds have several ranks, if they have no storage
+RANKS_SHARE = 0.15  # of all worlds have several ranks
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
@@ -51,8 +51,8 @@ def swarm(
     ranks_share: float | None = None,
     companions_share: float | None = None,
 ) -> Swarm:
-    """Every schedule its own sizes, policies, mix and switches; so many with storage, so many of
-    the others with several ranks, and so many of all with companions."""
+    """Every schedule its own sizes, policies, mix and switches; so many with storage, so many with
+    several ranks, and so many with companions."""
     share = STORAGE_SHARE if storage_share is None else storage_share
     several = RANKS_SHARE if ranks_share is None else ranks_share
     beside = COMPANIONS_SHARE if companions_share is None else companions_share

@@ -4,10 +4,13 @@
     stow     the scheduler takes note of a reply
     T<n>     the patience of request n ends (policy `timeout`)
 
+Further ranks are replied to by storage1, .. and have clocks of their own: T<n>.1, ..
+
 Nothing here draws from the tape in a world without storage.
 """
 
 from collections.abc import Awaitable, Callable, Hashable
+from itertools import product
 from math import inf
 
 from cache.config import Component, PrefetchPolicy, StorageConfig
@@ -24,6 +27,7 @@ from harness.engine.troubles import TROUBLES, Trouble, TroubledStorage
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Knob, Number, Options
+from harness.hunt.ranks import Tortured
 
 IDENTITY = identity_of(world="arena")
 PAGE_BYTES = HEADER_BYTES + 8
@@ -67,49 +71,41 @@ class StorageTasks:
     def __init__(
         self,
         kernel: Kernel,
-        tier: StorageTier,
-        components: tuple[Component, ...],
+        cache: Tortured,
         scenario: Scenario,
         marks: Marks,
         changed: Signal,
         kick: Callable[[], None],
     ) -> None:
-        assert isinstance(tier.backend, TroubledStorage)
+        assert cache.storage is not None
         self._kernel = kernel
-        self.tier = tier
-        self._backend = tier.backend
+        self.tier = cache.storage
+        assert isinstance(self.tier.backend, TroubledStorage)
+        self._backend = self.tier.backend
+        self._ranks = [rank.storage for rank in cache.ranks if rank.storage is not None]
         self._knobs = scenario["storage"][0]
         self._marks = marks
         self._changed = changed
         self._kick = kick
         self._asked = Signal("storage.queue")
         self._replied = Signal("storage.replied")
-        self._components = components
-        self._impatient: set[int] = set()  # prefetches whose request waits no longer
+        self._components = cache.config.components
+        self._impatient: set[tuple[int, int]] = set()  # prefetch and rank: it waits no longer
         self._kinds = _kinds(self._knobs["trouble"])
         self._troubles_left = MOST_TROUBLES
 
     def warm(self, keys: list[Key]) -> None:
         """What another server of the same kind has left behind: the first pages of `keys`."""
-        every = self._knobs.get("every", 1)  # replay files from before there was one do not say
-        for key in keys:
+        for key, tier in product(keys, self._ranks):
             above = ROOT
             for at, print_ in enumerate(key.prints()[: self._knobs["warm"]], 1):
-                names = {c: self.tier.name_of(c, print_) for c in self._components}
-                full = names[Component.FULL]
-                self._backend.put(
-                    [
-                        Page(name, above if c is Component.FULL else full, pack(c, print_))
-                        for c, name in names.items()
-                        if c is not Component.MAMBA or not at % every
-                    ]
-                )
-                above = full
+                above = self._keep(tier, above, print_, at)
 
     def start(self) -> None:
         """From now on storage may be in trouble."""
         self._backend.trouble = self._trouble
-        self._kernel.spawn("storage", self._storage(), daemon=True)
+        for number, tier in enumerate(self._ranks):
+            self._kernel.spawn(f"storage{number or ''}", self._storage(tier), daemon=True)
         self._kernel.spawn("stow", self._stow(), daemon=True)
 
     def kick(self) -> None:
@@ -119,15 +115,18 @@ class StorageTasks:
     def drain(self) -> None:
         """Storage replies to everything at once, and all of it is acknowledged."""
         while len(self.tier):
-            for move in self.tier.outstanding():
-                self.tier.run(move)
+            for tier in self._ranks:
+                for move in tier.outstanding():
+                    tier.run(move)
             for move in self.tier.replied():
                 self.tier.acknowledge(move)
 
     def state(self) -> Hashable:
         """What the future of storage depends on."""
         index = self._backend.inner.index
-        moves: list[Move] = [*self.tier.persists.queue, *self.tier.prefetches.live.values()]
+        moves: list[Move] = []
+        for tier in self._ranks:
+            moves += [*tier.persists.queue, *tier.prefetches.live.values()]
         order = tuple(sorted((index.used_at(entry.key), entry.key) for entry in index))
         whole = tuple(self._backend.inner.blobs.get(key) for _, key in order)
         return (
@@ -142,7 +141,9 @@ class StorageTasks:
     def ask(self, key: Key, name: str, number: int) -> Prefetch:
         prefetch = self.tier.prefetch(key, name)
         if not prefetch.over and self.tier.config.prefetch_policy is PrefetchPolicy.TIMEOUT:
-            self._kernel.spawn(f"T{number}", self._lose_patience(prefetch), daemon=True)
+            for rank in range(len(self._ranks)):
+                name = f"T{number}.{rank}" if rank else f"T{number}"
+                self._kernel.spawn(name, self._lose_patience(prefetch, rank), daemon=True)
         self._kick()
         return prefetch
 
@@ -154,7 +155,7 @@ class StorageTasks:
     ) -> None:
         """Until the policy lets the request go on, or its client has left: then nothing of the
         prefetch is held but what storage is writing into."""
-        while not leaving() and not self.tier.may_go_on(prefetch, self._waited_s(prefetch)):
+        while not leaving() and not self.tier.may_go_on(prefetch, *self._waited_s(prefetch)):
             await self._kernel.wait(self._changed, "prefetch.wait")
         if leaving():
             self._marks.hit("prefetch_cancelled")
@@ -164,27 +165,44 @@ class StorageTasks:
             self.tier.conclude(prefetch)
         self._kick()
 
-    def _waited_s(self, prefetch: Prefetch) -> float:
-        return inf if prefetch.number in self._impatient else 0.0
+    def _waited_s(self, prefetch: Prefetch) -> list[float]:
+        """By each rank's clock."""
+        clocks = ((prefetch.number, rank) for rank in range(len(self._ranks)))
+        return [inf if clock in self._impatient else 0.0 for clock in clocks]
 
-    async def _lose_patience(self, prefetch: Prefetch) -> None:
+    async def _lose_patience(self, prefetch: Prefetch, rank: int) -> None:
         await self._kernel.point("prefetch.timeout", TREE)
         if not prefetch.over:
-            self._impatient.add(prefetch.number)
+            self._impatient.add((prefetch.number, rank))
             self._changed.fire()
 
     # -- storage ---------------------------------------------------------------------------------
 
-    async def _storage(self) -> None:
+    async def _storage(self, tier: StorageTier) -> None:
         while True:
-            if not self.tier.outstanding():
+            if not tier.outstanding():
                 await self._kernel.wait(self._asked, "storage.idle")
                 continue
             await self._kernel.point("storage.reply", TREE)
-            moves = self.tier.outstanding()
+            moves = tier.outstanding()
             if moves:
-                self.tier.run(moves[self._kernel.draw("storage.which", len(moves))])
+                tier.run(moves[self._kernel.draw("storage.which", len(moves))])
                 self._replied.fire()
+
+    def _keep(self, tier: StorageTier, above: bytes, print_: int, pages: int) -> bytes:
+        """One page with all that belongs to it; its name."""
+        every = self._knobs.get("every", 1)  # replay files from before there was one do not say
+        names = {c: tier.name_of(c, print_) for c in self._components}
+        full = names[Component.FULL]
+        heads = dict.fromkeys(names, full) | {Component.FULL: above}
+        self._backend.put(
+            [
+                Page(name, heads[c], pack(c, print_, tier.share))
+                for c, name in names.items()
+                if c is not Component.MAMBA or not pages % every
+            ]
+        )
+        return full
 
     async def _stow(self) -> None:
         while True:

@@ -74,6 +74,15 @@ class Persists(Oracle):
             self.report("D2", "persist.order", f"{first} first", persist)
         self._whole(persist, pages)
 
+    def heeded(self, move: Persist | Prefetch) -> None:
+        """What ranks have agreed on is no better than what this one's storage said."""
+        if not isinstance(move, Persist):
+            return
+        said = self._replies.get(move.number, _NEVER)
+        if move.stored > said.pages or (move.status is Status.OK and said.status is not Status.OK):
+            self.report("R1", "persist.heeded", f"no more than {said}", f"{move.stored} stored")
+        self.replied(move)
+
     def replied(self, move: Persist | Prefetch) -> None:
         if isinstance(move, Persist):
             self._replies[move.number] = Stored(move.stored, move.status)
@@ -202,8 +211,8 @@ class Persists(Oracle):
                 payload = left.pop(storage.name_of(component, print_), None)
                 if payload is None:
                     self.report("M2", "persist.whole", f"{print_:016x} of {node} sent", persist)
-                elif unpack(component, payload) != print_:
-                    seen = f"{unpack(component, payload):016x}"
+                elif (content := unpack(component, payload, storage.share)) != print_:
+                    seen = f"{content:016x}"
                     name = component.name.lower()
                     self.report("C1", f"persist.{name}", f"{print_:016x} of {node}", seen)
         if left:

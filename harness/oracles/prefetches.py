@@ -41,6 +41,7 @@ class Prefetches(Oracle):
             if tier is Tier.HOST:
                 self._targets[pool] = {}
         self._landed: dict[int, int] = {}  # pages, by the number of the prefetch
+        self._there: dict[int, tuple[bool, ...]] = {}  # as this rank's storage said
 
     # -- asked -----------------------------------------------------------------------------------
 
@@ -57,6 +58,19 @@ class Prefetches(Oracle):
             self.report("L1", "cover.prefetch", f"the path to {anchor} covered", lock)
         if not self._hangs(anchor):
             self.report("S5", "prefetch.anchor", f"{anchor} on the host", "not there")
+
+    def replied(self, move: Persist | Prefetch) -> None:
+        if isinstance(move, Prefetch) and not move.wanted:
+            self._there[move.number] = move.there if move.status is Status.OK else ()
+
+    def heeded(self, move: Persist | Prefetch) -> None:
+        """What ranks have agreed on is no better than what this one's storage said."""
+        if isinstance(move, Prefetch) and move.status is Status.OK:
+            own = self._there.get(move.number, ())
+            if len(own) != len(move.there) or any(
+                there and not here for there, here in zip(move.there, own, strict=True)
+            ):
+                self.report("R1", "prefetch.heeded", f"no more than {own}", move.there)
 
     def stepped(self, move: Persist | Prefetch) -> None:
         if not isinstance(move, Prefetch):
@@ -133,6 +147,9 @@ class Prefetches(Oracle):
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
         """Every page on the way down to where it ended is on the host, and surely so: under
         `write_back` the parent on the device will do, whatever becomes of its backup."""
+        landed = self._landed.get(prefetch.number, 0)
+        if prefetch.granted > landed:
+            self.report("M1", "graft.granted", f"{landed} pages, which have come", prefetch.granted)
         for node in nodes if self._closed else ():
             if node.parent is not None and node.parent.inbound[Tier.HOST][Component.FULL]:
                 self.report("D1", "graft.filling", f"{node.parent} landed first", node)
@@ -153,6 +170,7 @@ class Prefetches(Oracle):
         if self._live.pop(prefetch.number, None) is None:
             return
         landed = self._landed.pop(prefetch.number, 0)
+        self._there.pop(prefetch.number, None)
         if prefetch.lock.live:
             self.report("L3", "kept.prefetch", f"{prefetch.lock} handed back", "still held")
         for targets in self._targets.values():
@@ -190,9 +208,11 @@ class Prefetches(Oracle):
             self.report("M2", "prefetch.declined", f"{prefetch.anchor} to hang below", "declined")
 
     def _stopped(self, prefetch: Prefetch) -> None:
-        held = sum(map(len, prefetch.held.values()))
-        if held > prefetch.asked:
-            self.report("O1", "stopped.prefetch", f"{prefetch.asked} slots under way", held)
+        held, kept = sum(map(len, prefetch.held.values())), len(prefetch.kept)
+        if held > kept:
+            self.report("O1", "stopped.prefetch", f"{kept} slots under way", held)
+        if not set(prefetch.reached.kept) <= set(prefetch.kept):
+            self.report("D1", "stopped.kept", f"{prefetch.reached} kept", prefetch.kept)
         if prefetch.lock.live:
             self.report("L3", "stopped.prefetch", f"{prefetch.lock} handed back", "still held")
 

@@ -9,11 +9,12 @@ which bytes move are a rank's own and no part of it.
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import zip_longest
 
-from cache.agreement import RanksObserver
+from cache.agreement import Offer, RanksObserver
 from cache.config import Tier
 from cache.contract import Commit, Demand, LoadBack, Match, Room
 from cache.locks import Lock
 from cache.observer import Observer
+from cache.storage_moves import Persist, Prefetch
 from cache.table import PageTable
 from cache.transfers import Copy
 from cache.tree import Node
@@ -21,7 +22,7 @@ from cache.unified import UnifiedCache
 
 Sink = Callable[[str, str, object, object], None]  # oracle, signature, expected, seen
 NOTHING = ("no agreement", 0)
-OnOffers = Callable[[str, list[int]], None]
+OnOffers = Callable[[str, list[Offer]], None]
 Entry = tuple[Hashable, ...]  # the event, and what was decided
 
 
@@ -31,22 +32,22 @@ class Ranks(RanksObserver):
     def __init__(self, ranks: int, report: Sink, *, on_offers: OnOffers | None = None) -> None:
         """`on_offers(subject, offers)` is told of every agreement."""
         self.journals = tuple(Journal() for _ in range(ranks))
-        self._offers: list[list[tuple[str, int]]] = [[] for _ in range(ranks)]
+        self._offers: list[list[tuple[str, Offer]]] = [[] for _ in range(ranks)]
         self._concluded = 0  # of the offers noted down
         self._report = report
         self._on_offers = on_offers
 
-    def offered(self, rank: int, subject: str, value: int) -> None:
+    def offered(self, rank: int, subject: str, value: Offer) -> None:
         if rank == 0 and any(len(o) != len(self._offers[0]) for o in self._offers):
             self._compare_agreements()  # the agreement before is over, and somebody was missing
         self._offers[rank].append((subject, value))
 
-    def agreed(self, value: int) -> None:
+    def agreed(self, value: Offer) -> None:
         met = [offers[self._concluded] for offers in self._offers]
         self._concluded += 1
         if self._on_offers is not None:
             self._on_offers(met[0][0], [offer for _, offer in met])
-        least = min(offer for _, offer in met)
+        least = _least([offer for _, offer in met])
         if value != least:
             self._report("R1", "agreed", f"the least offer, {least}", f"{value} of {met}")
 
@@ -135,6 +136,32 @@ class Journal(Observer):
     def acknowledged(self, copy: Copy) -> None:
         self.entries.append(("acknowledged", copy.number, copy.target, copy.state.value))
 
+    # storage: what is decided, not when it replies
+
+    def persist_issued(self, persist: Persist) -> None:
+        self.entries.append(("persist_issued", persist.number, persist.pages))
+
+    def persisted(self, persist: Persist) -> None:
+        state, stored = persist.state.value, persist.stored
+        self.entries.append(("persisted", persist.number, state, persist.status.value, stored))
+
+    def prefetch_asked(self, prefetch: Prefetch) -> None:
+        self.entries.append(("asked", prefetch.number, prefetch.start, prefetch.limit))
+
+    def prefetch_reserved(self, prefetch: Prefetch) -> None:
+        self.entries.append(("reserved", prefetch.number, prefetch.end, len(prefetch.wanted)))
+
+    def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        self.entries.append(("grafted", prefetch.number, prefetch.grafted_end, len(nodes)))
+
+    def prefetch_ended(self, prefetch: Prefetch) -> None:
+        self.entries.append(("fetched", prefetch.number, prefetch.outcome.value))
+
+    def stepped(self, move: Persist | Prefetch) -> None:
+        if isinstance(move, Prefetch):
+            held = tuple(len(pages) for pages in move.held.values())
+            self.entries.append(("holds", move.number, move.stopped, move.over, held))
+
     # results
 
     def matched(self, match: Match) -> None:
@@ -160,6 +187,13 @@ class Journal(Observer):
         self.entries.append(("made_room", demand, room))
 
 
+def _least(offers: list[Offer]) -> Offer:
+    """Of a number, or of each of several."""
+    rows = [offer if isinstance(offer, tuple) else (offer,) for offer in offers]
+    least = tuple(min(column) for column in zip(*rows, strict=False))
+    return least if isinstance(offers[0], tuple) else least[0]
+
+
 def _place(node: Node) -> tuple[int, int, int]:
     return node.number, node.start, node.end
 
@@ -170,4 +204,5 @@ def _content(cache: UnifiedCache) -> Iterator[Entry]:
         there = tuple(slots is not None for tier in Tier for slots in node.slots[tier])
         filling = tuple(copy is not None for tier in Tier for copy in node.inbound[tier])
         counts = tuple(tuple(node.locks[tier]) for tier in Tier)
-        yield (node.namespace, *_place(node), node.edge, there, filling, counts, node.hits)
+        kept = (node.hits, node.persisted)
+        yield (node.namespace, *_place(node), node.edge, there, filling, counts, kept)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 from cache.config import CacheConfig
 from cache.ranks import RankedCache
+from cache.storage.contract import ROOT, Storage
+from cache.storage.naming import identity_of_rank
 from cache.unified import UnifiedCache
 from harness.oracles.base import Oracle
 from harness.oracles.ranks import OnOffers, Ranks
@@ -14,7 +16,8 @@ from harness.oracles.watch import Watch
 class WatchedRanks:
     """Builds the cache; `attach` before its first operation.
 
-    `watch` is the first rank's, not attached yet, and `oracles()` are fresh ones for another's."""
+    `watch` is the first rank's, not attached yet, and `oracles()` are fresh ones for another's.
+    All ranks keep their pages in `backend`, each under an identity of its own."""
 
     def __init__(
         self,
@@ -23,6 +26,8 @@ class WatchedRanks:
         oracles: Callable[[], list[Oracle]],
         *,
         audit_every: int = 0,
+        backend: Storage | None = None,
+        identity: bytes = ROOT,
         on_offers: OnOffers | None = None,
     ) -> None:
         self.between = Ranks(len(configs), watch.report, on_offers=on_offers)
@@ -37,7 +42,15 @@ class WatchedRanks:
                 Watch(oracles(), listeners=[journal], on_violation=relay, audit_every=audit_every)
             )
         self.cache = RankedCache(
-            [UnifiedCache(config, own) for config, own in zip(configs, self.watches, strict=True)],
+            [
+                UnifiedCache(
+                    config,
+                    own,
+                    backend=backend,
+                    identity=identity_of_rank(identity, rank, len(configs)),
+                )
+                for rank, (config, own) in enumerate(zip(configs, self.watches, strict=True))
+            ],
             self.between,
         )
 

@@ -1,6 +1,9 @@
 """Agreements: the least offer holds, and offers meet in order."""
 
+import pytest
+
 from cache.agreement import Agreements, RanksObserver
+from cache.contract import BrokenInvariant
 
 
 class Heard(RanksObserver):
@@ -40,3 +43,17 @@ def test_the_observer_hears_every_offer_and_then_what_was_agreed_on():
     heard = Heard()
     Agreements(2, heard).agree("slots", [4, 2])
     assert heard.events == [(0, "slots", 4), (1, "slots", 2), ("agreed", 2)]
+
+
+def test_of_several_numbers_the_least_of_each_holds():
+    agreements = Agreements(2, RanksObserver())
+    assert agreements.agree_on_each("replies", [(1, 0, 3), (0, 1, 2)]) == (0, 0, 2)
+    assert agreements.count == 1
+
+
+def test_offers_of_two_kinds_cannot_meet():
+    agreements = Agreements(2, RanksObserver())
+    agreements.offer(0, "replies", (1, 0))
+    agreements.offer(1, "copies", 2)
+    with pytest.raises(BrokenInvariant, match="R2"):
+        agreements.conclude()
