@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
-from cache.config import Tier
 from harness.cli.errors import UserError
 from harness.cli.serving import launch_of, settings_of
 from harness.faults import fault_named
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
-from harness.record.manifest import Manifest, Pool
+from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.serve.engine import Engine
 from harness.serve.limits import ServeLimits
 from harness.serve.server import CannotListen, Served, Server, listen
 from harness.sglang_flags import Launch
 from harness.soak.plan import ServerPlan, plan_server
+from harness.soak.pools import pools_of
 from harness.soak.settings import Serving, Watching
 from harness.verdict import EXIT_OF, Exit
 
@@ -119,12 +119,7 @@ def _manifest(
         seed=0,
         settings=settings,
         workload={"name": "whatever clients sent", "digest": "", "arrivals": "those of clients"},
-        pools=tuple(
-            Pool(tier.name.lower(), c.name.lower(), config.pools(c)[tier], config.page_bytes[c])
-            for tier in Tier
-            for c in config.components
-            if config.pools(c)[tier]
-        ),
+        pools=pools_of(config),
         notes=tuple(notes),
         ignored_flags=launch.ignored,
     )

@@ -95,6 +95,8 @@ SERVING_OPTIONS = (
     _opt("--max-mamba-cache-size", type=int, help="Recurrent states on the device instead."),
     _opt("--mamba-ssm-dtype", default=_SERVING.mamba_ssm_dtype, show_default=True,
          help="float32 or bfloat16."),
+    _opt("--companions", default="", callback=_names,
+         help="What every slot has beside it: scales, indexer, draft, side  [default: nothing]"),
     _opt("--enable-hierarchical-cache/--disable-hierarchical-cache", "hierarchical", default=True,
          show_default=True, help="The host tier."),
     _opt("--enable-radix-cache/--disable-radix-cache", "radix_cache", default=True,

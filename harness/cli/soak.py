@@ -11,14 +11,14 @@ from typing import Any
 import click
 from rich.console import Console
 
-from cache.config import CacheConfig, PoolPages, Tier
+from cache.config import CacheConfig, PoolPages
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.serving import SERVING_OPTIONS, launch_of, settings_of, typed
 from harness.cli.traffic import TRAFFIC_OPTIONS
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
-from harness.record.manifest import Manifest, Pool
+from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.report.page import build_report
 from harness.sglang_flags import Launch
@@ -32,6 +32,7 @@ from harness.soak.plan import (
     read_trace,
     time_scale_of,
 )
+from harness.soak.pools import pools_of
 from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.verdict import EXIT_OF, Exit
@@ -103,12 +104,7 @@ def _manifest(
     launch: Launch,
 ) -> Manifest:
     config = server.config
-    pools = tuple(
-        Pool(tier.name.lower(), c.name.lower(), config.pools(c)[tier], config.page_bytes[c])
-        for tier in Tier
-        for c in config.components
-        if config.pools(c)[tier]
-    )
+    pools = pools_of(config)
     settings = {**asdict(serving), **asdict(traffic), **asdict(watching)}
     settings |= {"components": [c.name.lower() for c in config.components]}
     settings["time_scale"] = time_scale_of(traffic)

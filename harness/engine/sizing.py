@@ -6,11 +6,19 @@ activations. Invariant: unless the pages are given, weights and pools together n
 exceed that share.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from cache.config import STATES_OF_A_REQUEST, CacheConfig, Component, ConfigError, PoolPages
+from cache.config import (
+    STATES_OF_A_REQUEST,
+    CacheConfig,
+    Companion,
+    Component,
+    ConfigError,
+    PoolPages,
+)
 from cache.model import KvDtype, ModelShape, StateDtype
+from cache.sidecars import OWN_POOLS, sidecars
 from harness.engine.hardware import GB, Hardware
 
 MIN_RATIO, MAX_RATIO = 0.25, 8.0
@@ -52,12 +60,14 @@ def size_pools(
     mamba_full_memory_ratio: float = 0.9,
     max_mamba_cache_size: int | None = None,
     state_dtype: StateDtype = StateDtype.FLOAT32,
+    companions: tuple[str, ...] = (),
 ) -> Sizing:
     """The pools of one rank.
 
     `components` None takes those of the model; without SWA sliding layers are in the FULL pool.
     `device_pages` sets the FULL pool whatever the memory, and `max_mamba_cache_size` the states
-    whatever their share. `hicache_size_gb` (per rank, split over the components as their device
+    whatever their share. `companions` (names of `cache.sidecars`) take their bytes beside every
+    slot. `hicache_size_gb` (per rank, split over the components as their device
     bytes are) overrides `hicache_ratio` unless it is 0; without both there is no host tier. Raises
     `ConfigError`.
     """
@@ -65,27 +75,25 @@ def size_pools(
     components = _check_components(shape, components)
     _check_lengths(shape, page_size, context_length)
     _check_shares(mem_fraction_static, swa_full_tokens_ratio, mamba_full_memory_ratio)
-    page_bytes: tuple[int, ...] = _page_bytes(shape, components, page_size, tp, kv_dtype)
+    beside = sidecars(companions, shape, components, tp=tp, page_size=page_size, kv_dtype=kv_dtype)
+    state_bytes = shape.state_bytes(tp=tp, dtype=state_dtype)
+    page_bytes = (*_page_bytes(shape, components, page_size, tp, kv_dtype), state_bytes)
+    slot_bytes = _with_companions(page_bytes, beside)
     window = shape.window if Component.SWA in components else 0
     share = swa_full_tokens_ratio if window else 0.0
-    state_bytes = shape.state_bytes(tp=tp, dtype=state_dtype)
-    states = _States(state_bytes, mamba_full_memory_ratio, max_mamba_cache_size)
+    size = slot_bytes[Component.MAMBA] if state_bytes else 0
+    states = _States(size, mamba_full_memory_ratio, max_mamba_cache_size)
     weight_bytes = -(-shape.weight_bytes // tp)
     static_bytes = int(hardware.memory_bytes * mem_fraction_static)
-    per_page = page_bytes[Component.FULL] + share * page_bytes[Component.SWA]
+    per_page = slot_bytes[Component.FULL] + share * slot_bytes[Component.SWA]
     if device_pages is None:
-        left = static_bytes - weight_bytes
-        count = states.count(left)
-        device_pages = int((left - count * state_bytes) // per_page)
-        if min(device_pages, device_pages * share or device_pages) < 1 + -(-window // page_size):
+        pages, count = states.shared_out(static_bytes - weight_bytes, per_page)
+        if min(pages, pages * share or pages) < 1 + -(-window // page_size):
             raise _does_not_fit(shape, hardware, tp, weight_bytes, static_bytes)
-    elif device_pages < 1:
-        raise ConfigError(f"--device-pages must be 1 or more, not {device_pages}")
     else:
-        count = states.count(device_pages * per_page * (1 + mamba_full_memory_ratio))
-    device = (device_pages, int(device_pages * share), count)
-    page_bytes = (*page_bytes, state_bytes)
-    kv_bytes = _bytes(device, page_bytes)
+        pages, count = device_pages, states.beside(device_pages, per_page)
+    device = (pages, int(pages * share), count)
+    kv_bytes = _bytes(device, slot_bytes)
     ratio = _host_ratio(hicache_ratio, hicache_size_gb, kv_bytes)
     host = tuple(max(1, int(pages * ratio)) if pages and ratio else 0 for pages in device)
     return Sizing(
@@ -96,12 +104,33 @@ def size_pools(
             window=window,
             page_bytes=page_bytes,
             mamba=PoolPages(count, host[2]) if state_bytes else None,
+            companions=_pooled(beside, device, host),
         ),
         memory_bytes=hardware.memory_bytes,
         weight_bytes=weight_bytes,
         reserve_bytes=hardware.memory_bytes - static_bytes,
         kv_bytes=kv_bytes,
-        host_bytes=_bytes(host, page_bytes),
+        host_bytes=_bytes(host, slot_bytes),
+    )
+
+
+def _with_companions(
+    page_bytes: tuple[int, ...], companions: tuple[Companion, ...]
+) -> tuple[int, ...]:
+    """By component, the bytes of a slot and of what lies beside it."""
+    sizes = list(page_bytes)
+    for companion in companions:
+        sizes[companion.owner] += companion.slot_bytes
+    return tuple(sizes)
+
+
+def _pooled(
+    companions: tuple[Companion, ...], device: tuple[int, ...], host: tuple[int, ...]
+) -> tuple[Companion, ...]:
+    """Those that have pools of their own get as many slots as their owner."""
+    return tuple(
+        replace(c, pools=PoolPages(device[c.owner], host[c.owner])) if c.name in OWN_POOLS else c
+        for c in companions
     )
 
 
@@ -111,6 +140,17 @@ class _States(NamedTuple):
     size_bytes: int
     ratio: float
     most: int | None
+
+    def shared_out(self, left_bytes: int, per_page: float) -> tuple[int, int]:
+        """Pages and states that fill `left_bytes`."""
+        count = self.count(left_bytes)
+        return int((left_bytes - count * self.size_bytes) // per_page), count
+
+    def beside(self, device_pages: int, per_page: float) -> int:
+        """States for a pool whose pages are given. Raises `ConfigError`."""
+        if device_pages < 1:
+            raise ConfigError(f"--device-pages must be 1 or more, not {device_pages}")
+        return self.count(device_pages * per_page * (1 + self.ratio))
 
     def count(self, left_bytes: float) -> int:
         """How many there are where they and KV share so many bytes."""

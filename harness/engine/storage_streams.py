@@ -115,4 +115,4 @@ class StorageStreams:
         return round(seconds * 1e9) / 1e9
 
     def _bytes(self, component: Component) -> int:
-        return self._config.page_bytes[component]
+        return self._config.slot_bytes[component]

@@ -5,6 +5,8 @@ A name that is not here cannot be recorded: a column nobody has defined is a col
 
 from typing import NamedTuple
 
+COMPANIONS = ("scales", "window_scales", "indexer", "draft", "side")
+
 
 class Metric(NamedTuple):
     """`stat` is "last" (the value at the sample), "interval" (over the engine's last sample
@@ -27,6 +29,15 @@ def _pool(tier: str, component: str) -> dict[str, Metric]:
         f"{name}_evictable_pages": Metric(
             "pages", "last", f"{where} in the tree that may be evicted"
         ),
+    }
+
+
+def _companions(tier: str) -> dict[str, Metric]:
+    return {
+        f"{tier}_{name}_used_pages": Metric(
+            "pages", "last", f"slots of the companion {name} on the {tier} that are not free"
+        )
+        for name in COMPANIONS
     }
 
 
@@ -69,6 +80,8 @@ TIMESERIES: dict[str, Metric] = {
     **_pool("host", "full"),
     **_pool("host", "swa"),
     **_pool("host", "mamba"),
+    **_companions("device"),
+    **_companions("host"),
     "device_used_bytes": Metric("bytes", "last", "all device slots that are not free, in bytes"),
     "host_used_bytes": Metric("bytes", "last", "all host slots that are not free, in bytes"),
     "queue_requests": Metric("requests", "last", "requests that wait for admission"),

@@ -50,7 +50,8 @@ def _panels(series: pd.DataFrame, pools: Sequence[Mapping[str, Any]]) -> list[_P
     sizes = {(pool["tier"], pool["component"].lower()): pool for pool in pools}
     found = []
     for tier in ("device", "host"):
-        for component in ("full", "swa", "mamba"):
+        beside = (pool["component"].lower() for pool in pools)
+        for component in dict.fromkeys(("full", "swa", "mamba", *beside)):
             if f"{tier}_{component}_used_pages" in series:
                 pool = sizes.get((tier, component), {"pages": 0, "page_bytes": 0})
                 found.append(_Panel(tier, component, pool["pages"], pool["page_bytes"]))

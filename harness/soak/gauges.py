@@ -92,4 +92,7 @@ def _pools(cache: Cache) -> dict[str, float]:
             found[f"{name}_used_pages"] = cache.pools[tier, component].used_slots
             found[f"{name}_locked_pages"] = locked
             found[f"{name}_evictable_pages"] = held - locked
+            for beside in cache.pools[tier, component].companions:
+                pool = beside.pool or cache.pools[tier, component]
+                found[f"{tier.name.lower()}_{beside.name}_used_pages"] = pool.used_slots
     return found

@@ -74,6 +74,7 @@ def plan_server(serving: Serving) -> ServerPlan:
         mamba_full_memory_ratio=serving.mamba_full_memory_ratio,
         max_mamba_cache_size=serving.max_mamba_cache_size,
         state_dtype=choice(StateDtype, serving.mamba_ssm_dtype, "--mamba-ssm-dtype"),
+        companions=serving.companions,
     )
     config = replace(
         sizing.config,

@@ -233,7 +233,7 @@ class Soak:
         config = self.cache.config
         if not config.pools(Component.FULL)[tier]:
             return 0.0
-        total = sum(config.pools(c)[tier] * config.page_bytes[c] for c in config.components)
+        total = sum(config.pools(c)[tier] * config.slot_bytes[c] for c in config.components)
         return self._traffic.used_bytes[tier] / max(1, total)
 
     def _now(self) -> float:

@@ -53,6 +53,7 @@ class Serving:
     mamba_full_memory_ratio: float = 0.9
     max_mamba_cache_size: int | None = None
     mamba_ssm_dtype: str = "float32"
+    companions: tuple[str, ...] = ()
     hierarchical: bool = True
     radix_cache: bool = True
     hicache_ratio: float = 1.0

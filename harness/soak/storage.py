@@ -88,9 +88,10 @@ def plan_storage(serving: Serving, config: CacheConfig) -> StoragePlan | None:
             kv_dtype=serving.kv_cache_dtype,
             page_size=serving.page_size,
             tp=serving.tp,
+            companions=",".join(serving.companions),
             content="fingerprints",
         ),
-        capacity_pages=int(serving.storage_size * 1e9 / config.page_bytes[Component.FULL]),
+        capacity_pages=int(serving.storage_size * 1e9 / config.slot_bytes[Component.FULL]),
         link=StorageLink(
             read_bandwidth=serving.storage_read_bandwidth * 1e9,
             write_bandwidth=serving.storage_write_bandwidth * 1e9,
