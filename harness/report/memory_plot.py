@@ -18,6 +18,9 @@ from harness.report.canvas import BLUE, GREY, INK, ORANGE, SKY
 from harness.report.quantities import percent, plural, size
 
 
+MOST_SIZES = 4  # that a line has room for
+
+
 class _Panel(NamedTuple):
     tier: str
     component: str
@@ -106,7 +109,10 @@ def _explanation(panels: list[_Panel]) -> str:
         for panel in panels
         if panel.pages and panel.page_bytes
     ]
-    return f"Slots in use; pool sizes: {', '.join(sizes)}" if sizes else "Slots in use by pool"
+    if not sizes:
+        return "Slots in use by pool"
+    rest = "" if len(sizes) <= MOST_SIZES else ", ..."
+    return f"Slots in use; pool sizes: {', '.join(sizes[:MOST_SIZES])}{rest}"
 
 
 def _column(series: pd.DataFrame, name: str) -> np.ndarray:

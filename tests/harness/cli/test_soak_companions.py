@@ -1,0 +1,66 @@
+"""`bench.py soak --companions`: what lies beside every slot takes room, moves, and is shown."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cli.test_soak_command import soak
+
+SMALL = (
+    *("--workload", "chat", "--set", "num_clients=24", "--set", "num_rounds=3"),
+    *("--request-rate", "1", "--device-pages", "250", "--hicache-ratio", "0.5"),
+    *("--context-length", "16384", "--hicache-write-policy", "write_through", "--json"),
+)
+
+
+def summary(done) -> dict[str, object]:
+    assert done.returncode in (0, 5), done.stderr
+    found = json.loads(done.stdout)
+    assert found["violations"] == 0
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[dict[str, object], Path]:
+    folder = tmp_path_factory.mktemp("run")
+    found = summary(soak(folder, *SMALL, "--companions", "scales,indexer,draft"))
+    return found, folder / str(found["run"])
+
+
+def test_it_passes_with_companions_on_both_tiers(run):
+    found, folder = run
+    assert found["verdict"] == "pass", found["verdict_reason"]
+    marks = {m["mark"]: m for m in json.loads((folder / "marks.json").read_text())}
+    for name in ("companions_backed_up", "companions_loaded_back"):
+        assert marks[name]["required"]
+        assert marks[name]["count"] > 0
+
+
+def test_series_and_manifest_show_them_as_pools(run):
+    _, folder = run
+    with (folder / "timeseries.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    used = {name: [float(r["value"]) for r in rows if r["metric"] == name] for name in NAMES}
+    assert all(map(any, used.values()))
+    assert used["device_draft_used_pages"] == used["device_full_used_pages"]
+    pools = json.loads((folder / "run.json").read_text())["pools"]
+    sizes = {pool["component"]: pool["page_bytes"] for pool in pools}
+    assert sizes["indexer"] == 64 * 10 * 132
+    assert sizes["scales"] == 64 * 2 * 10 * 2 * 4
+
+
+NAMES = ("device_full_used_pages", "device_draft_used_pages", "host_window_scales_used_pages")
+
+
+def test_bytes_that_move_are_theirs_too(run, tmp_path):
+    without = summary(soak(tmp_path, *SMALL))
+    pages = run[0]["host_written_bytes"], without["host_written_bytes"]
+    assert pages[0] > pages[1] > 0
+
+
+def test_one_that_has_nothing_to_belong_to_is_refused_in_one_line(tmp_path):
+    done = soak(tmp_path, *SMALL, "--companions", "side")
+    assert done.returncode == 2
+    assert "leave side out of --companions" in done.stderr
