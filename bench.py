@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
+from harness.cli import compare as compare_command
 from harness.cli import load_options, serve_options
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
@@ -94,6 +95,17 @@ def smoke(**flags: Any) -> None:
 def report(directory: str) -> None:
     """Build report.html of a run directory anew from its data files."""
     click.echo(soak_command.rebuild(directory))
+
+
+@cli.command("compare")
+@compare_command.options
+def compare(**flags: Any) -> None:
+    """Compare the runs in two directories: ratio, difference and interval of every metric.
+
+    Runs of soak, load and serve. The same requests are paired. Exits with 0 whatever differs,
+    unless --fail-if-worse says otherwise (4).
+    """
+    raise SystemExit(compare_command.run(flags))
 
 
 @cli.command("hunt")

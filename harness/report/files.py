@@ -123,7 +123,7 @@ def _violations(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _requests(path: Path) -> pd.DataFrame:
-    source = _whole(path / "requests.csv")
+    source = whole_lines(path / "requests.csv")
     if source is None:
         return pd.DataFrame(columns=list(REQUEST_TYPES))
     return pd.read_csv(source, usecols=list(REQUEST_TYPES), dtype=REQUEST_TYPES)
@@ -135,7 +135,7 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _series(path: Path) -> pd.DataFrame:
-    source = _whole(path / "timeseries.csv")
+    source = whole_lines(path / "timeseries.csv")
     if source is None:
         return pd.DataFrame(columns=pd.Index([], dtype="str"))
     tidy = pd.read_csv(source, usecols=["elapsed_s", "metric", "value"])
@@ -152,7 +152,7 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line
 
 
-def _whole(path: Path) -> Path | BytesIO | None:
+def whole_lines(path: Path) -> Path | BytesIO | None:
     """Return what holds only whole lines of `path`: the file, or a copy cut short in memory."""
     if not path.exists() or path.stat().st_size == 0:
         return None

@@ -7,7 +7,7 @@ twice gives the same bytes.
 from base64 import b64encode
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from harness.record.directory import RunDirectory, UsageError
 from harness.report import server_tables, tables
@@ -40,23 +40,16 @@ def build_report(run_dir: Path) -> Path:
 
 def render(run: RunFiles, drawn: list[Picture], server: list[Picture]) -> str:
     """Return the page as HTML; everything that came from the run is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html").render(
+    return template("report.html").render(
         name=run.path.resolve().name,
         run=run.run,
         banner=banner(run),
         clock_note=clock_note(run),
         numbers=numbers(run.summary),
         violations=tables.violations(run),
-        pictures=_embedded(drawn),
+        pictures=embedded(drawn),
         loaded=of_server(run),
-        server_pictures=_embedded(server),
+        server_pictures=embedded(server),
         both_sides=server_tables.both_sides(run),
         moved=server_tables.moved(run.summary),
         server_settings=server_tables.server_settings(run),
@@ -72,5 +65,18 @@ def render(run: RunFiles, drawn: list[Picture], server: list[Picture]) -> str:
     )
 
 
-def _embedded(drawn: list[Picture]) -> list[tuple[Picture, str]]:
+def template(name: str) -> Template:
+    """Return a page that escapes what it is given and refuses what it is not."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+def embedded(drawn: list[Picture]) -> list[tuple[Picture, str]]:
+    """Return each picture with its bytes as a page holds them."""
     return [(picture, b64encode(picture.png).decode()) for picture in drawn]

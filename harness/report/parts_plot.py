@@ -26,7 +26,7 @@ LEVELS = (50, 90, 99)
 
 def ttft_parts(requests: pd.DataFrame) -> Figure:
     """Draw the parts of TTFT at its p50, p90 and p99 as stacked bars."""
-    table = _parts(requests)
+    table = parts_of(requests)
     longest_ms = table.sum(axis=1).max()
     shown = [part for part in PARTS if table[part[0]].max() > 0.005 * longest_ms]
     slowest = table.loc[99].astype(float).to_dict()
@@ -67,7 +67,7 @@ def ttft_parts(requests: pd.DataFrame) -> Figure:
     return made
 
 
-def _parts(requests: pd.DataFrame) -> pd.DataFrame:
+def parts_of(requests: pd.DataFrame) -> pd.DataFrame:
     """Return one row a percentile, one column a part, in ms."""
     known = requests[["queue_ms", "match_ms", "load_ms", "prefill_ms"]].fillna(0.0)
     before = (requests["ttft_scheduled_ms"] - requests["ttft_ms"]).fillna(0.0).clip(lower=0)

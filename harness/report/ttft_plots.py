@@ -36,7 +36,7 @@ def ttft_over_time(requests: pd.DataFrame, *, clock: str) -> Figure:
     axes.scatter(
         at_s[::step] / scale, drawn_ms[::step], s=area, color=GREY, alpha=faint, linewidths=0
     )
-    middles, percentiles = _moving_percentiles(at_s, ttft_ms)
+    middles, percentiles = moving_percentiles(at_s, ttft_ms)
     for (level, colour), values in zip(LEVELS, percentiles, strict=True):
         axes.plot(
             middles / scale,
@@ -72,13 +72,13 @@ def ttft_distribution(requests: pd.DataFrame) -> Figure:
     )
     if len(sent_ms) and not np.allclose(np.percentile(sent_ms, (50, 90, 99)), marks, rtol=0.01):
         axes.plot(
-            *_steps(sent_ms),
+            *steps(sent_ms),
             color=GREY,
             linewidth=1.6,
             linestyle=(0, (4, 2)),
             label="from the send",
         )
-    axes.plot(*_steps(felt_ms), color=BLUE, linewidth=2.2, label="from the scheduled arrival")
+    axes.plot(*steps(felt_ms), color=BLUE, linewidth=2.2, label="from the scheduled arrival")
     logarithmic = canvas.duration_axis(
         axes, "x", np.maximum(felt_ms, LEAST_MS) if felt_ms.any() else felt_ms
     )
@@ -106,13 +106,13 @@ def ttft_distribution(requests: pd.DataFrame) -> Figure:
     return made
 
 
-def _steps(values_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def steps(values_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return at most 2,000 points of the cumulative distribution, both ends included."""
     chosen = np.unique(np.linspace(0, len(values_ms) - 1, min(len(values_ms), 2_000)).astype(int))
     return np.maximum(values_ms[chosen], LEAST_MS), (chosen + 1) / len(values_ms)
 
 
-def _moving_percentiles(at_s: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moving_percentiles(at_s: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return window middles and a (3, windows) array of percentiles; windows overlap by half.
 
     A run too short for windows has one level for all of it.
