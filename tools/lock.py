@@ -1,7 +1,8 @@
 """Writes requirements.lock: the exact version of everything pyproject.toml leads to.
 
 The versions are those of the environment that runs this. Torch is held at one version, without its
-build's name, and its CUDA packages are left to its wheel: a CPU build brings none.
+build's name, and its CUDA packages are left to its wheel: a CPU build brings none. Triton is held
+at the version that torch's CUDA build asks for, where it has wheels.
 """
 
 import re
@@ -15,7 +16,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "2.13.0"
-FROM_TORCH_WHEEL = re.compile(r"^(nvidia|cuda|triton)")
+TRITON = "3.7.1"
+FROM_TORCH_WHEEL = re.compile(r"^(nvidia|cuda)")
+ONLY_ON = {"triton": "platform_system == 'Linux'"}
 OLDEST = {"python_version": "3.11", "python_full_version": "3.11.0"}
 HEADER = "# Written by `make lock` from pyproject.toml; do not edit.\n"
 
@@ -26,9 +29,13 @@ def main() -> int:
         pins = locked_versions(declared_requirements())
     except metadata.PackageNotFoundError as missing:
         return _refuse(f"{missing.name} is not installed here: install it into .venv first")
-    if pins["torch"] != TORCH:
-        return _refuse(f"torch {pins['torch']} is installed here, the lock is for {TORCH}")
-    lines = [f"{name}=={version}\n" for name, version in sorted(pins.items())]
+    for name, held in (("torch", TORCH), ("triton", TRITON)):
+        if pins[name] != held:
+            return _refuse(f"{name} {pins[name]} is installed here, the lock is for {held}")
+    lines = [
+        f"{name}=={version}{f'; {where}' if (where := ONLY_ON.get(name)) else ''}\n"
+        for name, version in sorted(pins.items())
+    ]
     (ROOT / "requirements.lock").write_text(HEADER + "".join(lines))
     return 0
 
