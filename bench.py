@@ -165,7 +165,10 @@ def hunt(**flags: Any) -> None:
     help="Write a release's finding as one file that needs only the release and torch.",
 )
 def replay(file: str, step: bool, script: str) -> None:
-    """Repeat a finding strictly, step by step."""
+    """Repeat a finding strictly, step by step; or follow what a soak on the wall clock decided.
+
+    FILE is a replay file, or the directory of a run.
+    """
     from harness.cli import replay as replay_command
 
     raise SystemExit(replay_command.run(file, step, script))

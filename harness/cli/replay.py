@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 
 from cache.unified import UnifiedCache
+from harness.cli import follow
 from harness.cli.errors import UserError
 from harness.explore.kernel import Point, Task
 from harness.explore.replay import Replay, ReplayError, load
@@ -22,7 +23,12 @@ from harness.verdict import Exit
 
 
 def run(file: str, step: bool, script: str = "") -> int:
-    """Repeat a replay file: 3 when its violation came again, 6 when the run took another way."""
+    """Repeat a replay file: 3 when its violation came again, 6 when the run took another way. The
+    directory of a run on the wall clock is followed: 0 when it came to the same end."""
+    if Path(file).is_dir():
+        if step or script:
+            raise UserError("--step and --script are for the replay file of a finding")
+        return follow.run(Path(file))
     try:
         replay = load(Path(file))
     except ReplayError as error:

@@ -41,6 +41,8 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     fault = fault_named(flags["fault"]) if flags["fault"] else None
     if fault is not None and not serving.radix_cache:
         raise UserError("--fault is a defect of the radix cache: drop --disable-radix-cache")
+    if serving.compute == "model":
+        raise UserError("serve has no model to compute with yet: use --compute roofline or null")
     plan = plan_server(serving)
     try:
         sock = listen(flags["host"], flags["port"])

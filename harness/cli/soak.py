@@ -3,12 +3,15 @@
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
+import torch
 from rich.console import Console
 
 from cache.config import CacheConfig, PoolPages
@@ -16,10 +19,12 @@ from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.serving import SERVING_OPTIONS, launch_of, settings_of, typed
 from harness.cli.traffic import TRAFFIC_OPTIONS
+from harness.model.plan import ModelPlan
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
 from harness.record.run import Recorder
+from harness.record.timeseries import VIRTUAL_EPOCH
 from harness.report.page import build_report
 from harness.sglang_flags import Launch
 from harness.soak.blocks import count_blocks
@@ -35,6 +40,7 @@ from harness.soak.plan import (
 from harness.soak.pools import pools_of
 from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
+from harness.soak.wall import recorded_clock
 from harness.verdict import EXIT_OF, Exit
 
 _WATCHING = Watching()
@@ -51,6 +57,8 @@ def options(command: Command) -> Command:
 def run(context: click.Context, flags: dict[str, Any]) -> int:
     """Plan, run, tell. Returns the exit code."""
     launch = launch_of(context, flags)
+    if flags["compute"] == "model":
+        _fit_model(context, flags)
     serving = settings_of(Serving, flags)
     traffic = settings_of(Traffic, flags)
     watching = settings_of(Watching, flags)
@@ -60,10 +68,18 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         raise UserError("--set belongs to a synthetic workload: add --workload chat")
     if flags["ids_as_pages"]:
         return _ids_as_pages(serving, traffic, flags)
-    server, plan = plan_server(serving), plan_traffic(traffic)
+    server = plan_server(serving, clock=watching.clock, seed=traffic.seed)
+    plan = plan_traffic(traffic)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)
     manifest = _manifest(serving, traffic, watching, server, plan, launch)
-    with Recorder(directory, manifest) as recorder:
+    if server.model is not None and server.model.device == "cpu":
+        torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
+    on_wall = watching.clock == "wall"
+    epoch = datetime.now(UTC) if on_wall else VIRTUAL_EPOCH
+    with (
+        Recorder(directory, manifest, epoch=epoch) as recorder,
+        recorded_clock(directory.path) if on_wall else nullcontext() as clock,
+    ):
         soak = Soak(
             server,
             plan,
@@ -71,7 +87,8 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
             radix_cache=serving.radix_cache,
             warmup_requests=traffic.warmup_requests,
             recorder=recorder,
-            screen=_screen(flags["json"]),
+            screen=_screen(flags["json"], watching.clock),
+            clock=clock,
         )
         soaked = soak.run()
     _tell(soaked, manifest, flags["json"])
@@ -86,12 +103,35 @@ def rebuild(directory: str) -> str:
         raise UserError(f"{directory} holds no run that can be read: {error}") from None
 
 
-def _screen(as_json: bool) -> Screen:
+# What a model that is computed here takes, unless a flag says otherwise.
+MODEL_DEFAULTS: Mapping[str, object] = {
+    "model": "tiny-hybrid",
+    "hardware": "cpu",
+    "tp": 1,
+    "page_size": 16,
+    "device_pages": 1024,
+    "max_mamba_cache_size": 64,
+    "context_length": 8192,
+    "chunked_prefill_size": 512,
+    "max_running_requests": 16,
+    "shrink": 16,
+}
+
+
+def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
+    """Sizes that the model compute can do, and a trace as many times shorter."""
+    given = flags["workload"] or typed(context, "trace")
+    for name, value in MODEL_DEFAULTS.items():
+        if not typed(context, name) and not (name == "shrink" and given):
+            flags[name] = value
+
+
+def _screen(as_json: bool, clock: str) -> Screen:
     if as_json:
         return SilentScreen()
     console = Console(stderr=True)
     if console.is_terminal:
-        return PanelScreen(console, "soak, virtual clock")
+        return PanelScreen(console, f"soak, {clock} clock")
     return LineScreen(lambda line: click.echo(line, err=True))
 
 
@@ -108,12 +148,12 @@ def _manifest(
     settings = {**asdict(serving), **asdict(traffic), **asdict(watching)}
     settings |= {"components": [c.name.lower() for c in config.components]}
     settings["time_scale"] = time_scale_of(traffic)
-    settings |= {"window": config.window, "clock": "virtual", "match_s": server.limits.match_s}
+    settings |= {"window": config.window, "match_s": server.limits.match_s}
     if traffic.duration_s == inf:
         settings["duration_s"] = text_of(inf)
     return Manifest(
         command=command_line(sys.argv),
-        clock="virtual",
+        clock="wall" if watching.clock == "wall" else "virtual",
         seed=traffic.seed,
         settings=settings,
         workload={
@@ -123,14 +163,18 @@ def _manifest(
             "arrivals": plan.arrivals,
         },
         pools=pools,
-        notes=tuple(_notes(serving, server)),
+        notes=tuple(_notes(serving, server, watching.clock)),
         ignored_flags=launch.ignored,
     )
 
 
-def _notes(serving: Serving, server: ServerPlan) -> list[str]:
+def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
     notes = [f"Model shape: {server.shape.source}."]
-    if serving.compute == "roofline":
+    if server.model is not None:
+        notes += _model_notes(server.model, clock)
+    elif clock == "wall":
+        notes.append("Forwards and copies take modelled times, which are really waited for.")
+    elif serving.compute == "roofline":
         notes.append(
             "Times are simulated: a roofline over hardware presets whose efficiencies are"
             " assumptions, not measurements."
@@ -142,7 +186,7 @@ def _notes(serving: Serving, server: ServerPlan) -> list[str]:
             f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}."
             + (_RANKS if server.ranks > 1 else _ONE_RANK)
         )
-    if serving.kv_cache_dtype.startswith("fp8"):
+    if server.model is None and serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
     if serving.hicache_storage_backend:
         notes.append(
@@ -151,6 +195,19 @@ def _notes(serving: Serving, server: ServerPlan) -> list[str]:
         )
     if not serving.radix_cache:
         notes.append("The radix cache is off: the null cache is the baseline.")
+    return notes
+
+
+def _model_notes(model: ModelPlan, clock: str) -> list[str]:
+    notes = [
+        f"A model with random weights is computed on {model.device}: its KV is in the pools, in"
+        f" {model.dtype}, and what is copied are its bytes.",
+        f"N1 recomputes the logits of {model.check_logits:.0%} of all requests from scratch.",
+    ]
+    if clock == "wall":
+        notes.append("Times are measured.")
+    else:
+        notes.append("Times are simulated: a roofline over the hardware preset.")
     return notes
 
 
@@ -169,17 +226,23 @@ def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
     click.echo(f"{soaked.verdict.value.upper()}: {soaked.reason}")
     click.echo(
         f"  requests {summary['completed']:,} completed, {summary['rejected']:,} rejected,"
-        f" {summary['aborted']:,} aborted in {summary['duration_s']:,.1f} s of model time"
+        f" {summary['aborted']:,} aborted in {summary['duration_s']:,.1f} s of"
+        f" {'wall' if manifest.clock == 'wall' else 'model'} time"
     )
     click.echo(
-        "  TTFT (simulated) p50 {median_ttft_ms:,.0f} ms, p99 {p99_ttft_ms:,.0f} ms; output"
-        " {output_throughput:,.0f} tok/s".format(**summary)
+        "  TTFT ({how}) p50 {median_ttft_ms:,.0f} ms, p99 {p99_ttft_ms:,.0f} ms; output"
+        " {output_throughput:,.0f} tok/s".format(how=_how(manifest), **summary)
     )
     click.echo(
         "  prefix_token_hit_rate {prefix_token_hit_rate:.4f} of at most"
         " {ideal_token_hit_rate:.4f}; device {tier_hit_share_device:.0%}, host"
         " {tier_hit_share_host:.0%} of it".format(**summary)
     )
+    if "logits_checked_requests" in summary:
+        click.echo(
+            "  N1 recomputed {logits_checked_requests:,} requests,"
+            " {logits_checked_positions:,} logits".format(**summary)
+        )
     if "storage_hit_tokens" in summary:
         click.echo(
             "  storage {tier_hit_share_storage:.0%} of it; {storage_pages:,} pages in it,"
@@ -195,6 +258,10 @@ def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
     for loss in soaked.recorded.lost:
         click.echo(f"  lost: {loss.sentence()}", err=True)
     click.echo(f"  {soaked.report or soaked.recorded.directory.path}")
+
+
+def _how(manifest: Manifest) -> str:
+    return "measured" if manifest.clock == "wall" else "simulated"
 
 
 def _ids_as_pages(serving: Serving, traffic: Traffic, flags: Mapping[str, Any]) -> int:
@@ -226,8 +293,8 @@ def _ids_as_pages(serving: Serving, traffic: Traffic, flags: Mapping[str, Any]) 
 _opt = click.option
 _OPTIONS = (
     *TRAFFIC_OPTIONS,
-    _opt("--clock", type=click.Choice(["virtual"]), default="virtual", show_default=True,
-         help="Which clock picks the next event."),
+    _opt("--clock", type=click.Choice(["virtual", "wall"]), default="virtual", show_default=True,
+         help="Which clock picks the next event: what is due by the model, or what is over."),
     *SERVING_OPTIONS,
     _opt("--ids-as-pages", is_flag=True,
          help="Count block hits: every id one whole page, prompts only, one at a time."),

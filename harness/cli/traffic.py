@@ -31,6 +31,8 @@ TRAFFIC_OPTIONS = (
     _opt("--trace-format", default=_TRAFFIC.trace_format, show_default=True, help="Its format."),
     _opt("--block-size", default=_TRAFFIC.block_size, show_default=True,
          help="Tokens that one hash id of the trace stands for."),
+    _opt("--shrink", default=_TRAFFIC.shrink, show_default=True,
+         help="Prompts, answers and blocks of the trace are so many times shorter."),
     _opt("--lenient", is_flag=True, help="Mend what can be mended in a trace, and say so."),
     _opt("--workload", default="", help="Synthetic traffic instead: chat, shared_prefix, unique."),
     _opt("--set", multiple=True, callback=_pairs, metavar="NAME=VALUE",

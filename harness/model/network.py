@@ -134,7 +134,7 @@ class Network:
             last = first + len(piece.tokens)
             rows += range(last - max(count, 0), last)
         if not rows:
-            return [residual[:0] for _ in counts]
+            return [residual.new_zeros((0, self._shape.vocab_size)) for _ in counts]
         wanted = normalise(residual[torch.tensor(rows, device=residual.device)])
         logits = torch.nn.functional.linear(wanted, self._weights.embedding)
         return list(torch.split(logits, [max(count, 0) for count in counts]))

@@ -1,15 +1,16 @@
 """Stores that a model computes into.
 
 The bytes of a slot come from the model; the fingerprint beside them says, as ever, which prefix
-they stand for. Invariant: a fingerprint that is written to a slot which the model has not filled
-since the last one brings the pattern of a foreign page with it, so that content which nobody
-computed is wrong in its bytes and not only in its name.
+they stand for. Invariant: what nobody computed is wrong in its bytes and not only in its name: a
+fingerprint that is written to a slot which the model has not filled since the last one brings the
+pattern of a foreign page with it, and a slot that is given back holds a pattern from then on.
 """
 
 import torch
 from torch import Tensor
 
 from cache.config import CacheConfig, Component, Tier
+from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
 from cache.stores import Store, StoreMaker
@@ -56,7 +57,7 @@ class ModelStore(TensorStore):
     def forget(self, slots: list[int]) -> None:
         for slot in slots:
             self._computed[slot] = 0
-        super().forget(slots)
+        super().write(slots, [UNWRITTEN] * len(slots))
 
     def states(self, layer: int) -> tuple[Tensor, Tensor]:
         """A recurrent layer's state as two halves of float32: [slot, elements / 2]."""

@@ -104,6 +104,12 @@ TIMESERIES: dict[str, Metric] = {
     "rss_bytes": Metric(
         "bytes", "last", "resident memory of this process, measured whatever the clock"
     ),
+    "pss_bytes": Metric("bytes", "last", "this process's share of the pages that it has resident"),
+    "weight_bytes": Metric("bytes", "last", "weights of the computed model"),
+    "device_tensor_bytes": Metric("bytes", "last", "tensors behind the device pools"),
+    "host_tensor_bytes": Metric("bytes", "last", "tensors behind the host pools"),
+    "pinned_bytes": Metric("bytes", "last", "host memory that is pinned for a GPU"),
+    "allocator_bytes": Metric("bytes", "last", "what torch has allocated on the GPU"),
     "violations": Metric("violations", "total", "violations found so far"),
     "in_flight_requests": Metric("requests", "last", "sent and not yet ended (`load`)"),
     "server_up": Metric(

@@ -93,6 +93,13 @@ RUN_KEYS: dict[str, Key] = {
     "storage_pages": Key("pages", "in storage at the end, of all components"),
     "ranks": Key("ranks", "caches that were driven, one for each rank; 1 with storage"),
     "agreements": Key("agreements", "that the ranks came to, each of which took its time"),
+    "logits_checked_requests": Key(
+        "requests", "recomputed from scratch by N1, at the first token and at the end"
+    ),
+    "logits_checked_positions": Key("positions", "whose logits N1 compared"),
+    "logits_unchecked_requests": Key(
+        "requests", "that were to be recomputed, and for which there was no time"
+    ),
     "prefix_block_hit_rate": Key("ratio", "hit pages / prompt pages (with --ids-as-pages)"),
     "evicted_pages": Key("pages", "evicted from the device (with --ids-as-pages)"),
     "dropped_requests": Key("requests", "never sent, for no user was free in time (`load`)"),

@@ -14,8 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.report import canvas
-from harness.report.canvas import BLUE, GREY, INK, ORANGE, SKY
+from harness.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, SKY
 from harness.report.quantities import percent, plural, size
+
+# Lines of the last panel, drawn where more than the first was sampled.
+_REAL = {
+    "rss_bytes": ("resident", INK),
+    "pss_bytes": ("its share", GREY),
+    "device_tensor_bytes": ("device tensors", BLUE),
+    "host_tensor_bytes": ("host tensors", ORANGE),
+    "pinned_bytes": ("pinned", SKY),
+    "allocator_bytes": ("torch allocator", GREEN),
+}
 
 
 MOST_SIZES = 4  # that a line has room for
@@ -39,14 +49,31 @@ def memory_over_time(
     at_s = series.index.to_numpy(dtype=float)
     scale, unit = canvas.time_scale(at_s[-1])
     panels = _panels(series, pools)
+    real = [name for name in _REAL if name in series and series[name].max() > 0]
     made, axes = canvas.figure(
-        _finding(series, panels), _explanation(panels), panels=[1.45] * len(panels)
+        _finding(series, panels),
+        _explanation(panels),
+        panels=[1.45] * (len(panels) + bool(real[1:])),
     )
-    for panel, panel_axes in zip(panels, axes, strict=True):
+    for panel, panel_axes in zip(panels, axes, strict=False):
         _draw(panel_axes, panel, series, at_s / scale)
+    if real[1:]:
+        _draw_process(axes[-1], series, real, at_s / scale)
+    for panel_axes in axes:
         canvas.time_axis(panel_axes, clock=clock, unit=unit, last=at_s[-1] / scale)
     canvas.share_x_labels(axes)
     return made
+
+
+def _draw_process(axes: Axes, series: pd.DataFrame, names: list[str], at: np.ndarray) -> None:
+    """What the process and its tensors take, where bytes are real."""
+    top = 0.0
+    for name in names:
+        values = _column(series, name)
+        top = max(top, values.max())
+        axes.plot(at, values, color=_REAL[name][1], linewidth=1.6, label=_REAL[name][0])
+    canvas.size_axis(axes, top)
+    canvas.legend(axes, heading="process")
 
 
 def _panels(series: pd.DataFrame, pools: Sequence[Mapping[str, Any]]) -> list[_Panel]:

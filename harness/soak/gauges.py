@@ -1,6 +1,7 @@
 """The state of the world at one moment, under the names of the time series."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import psutil
 
@@ -13,11 +14,18 @@ from harness.engine.world import World
 
 
 class Gauges:
-    """Hit rates are over the interval since the sample before; NaN where nothing was admitted."""
+    """Hit rates are over the interval since the sample before; NaN where nothing was admitted.
+    `memory` tells of tensors, where there are some."""
 
-    def __init__(self, world: World, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        world: World,
+        traffic: Traffic,
+        memory: Callable[[], Mapping[str, float]] | None = None,
+    ) -> None:
         self._world = world
         self._traffic = traffic
+        self._memory = memory
         self._process = psutil.Process()
         self._seen = (0, 0, 0, 0)
         self.peak_rss_bytes = 0
@@ -54,7 +62,17 @@ class Gauges:
             "rss_bytes": self.rss_bytes(),
             "violations": violations,
             **_storage(world.cache, storage),
+            **self._tensors(),
         }
+
+    def _tensors(self) -> dict[str, float]:
+        """Where bytes are real: what tensors take, and this process's share of its pages."""
+        if self._memory is None:
+            return {}
+        found = dict(self._memory())
+        with suppress(psutil.AccessDenied, OSError, AttributeError):
+            found["pss_bytes"] = self._process.memory_full_info().pss
+        return found
 
     def _interval_rates(self) -> tuple[float, ...]:
         now = (self.prompt_tokens, self.device_tokens, self.host_tokens, self.storage_tokens)

@@ -6,15 +6,20 @@ from dataclasses import dataclass, replace
 from math import inf, isinf
 from pathlib import Path
 
+import torch
+
 from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
+from cache.tensors import Layout
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, load_hardware
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
+from harness.model.plan import ModelPlan
+from harness.model.sampling import Decoding
 from harness.soak.choice import choice
 from harness.soak.settings import DEFAULT_TRACE, DEFAULT_TRACE_SCALE, Serving, Traffic
 from harness.soak.storage import StoragePlan, plan_storage, storage_settings
@@ -37,6 +42,7 @@ class ServerPlan:
     limits: Limits
     storage: StoragePlan | None
     ranks: int = 1
+    model: ModelPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,9 @@ class TrafficPlan:
     arrivals: str  # in words, for the report
 
 
-def plan_server(serving: Serving) -> ServerPlan:
-    """Raises `ConfigError` in one line that says what to type."""
+def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> ServerPlan:
+    """`seed` is that of the model's weights. Raises `ConfigError` in one line that says what to
+    type."""
     shape = load_shape(serving.model)
     hardware = load_hardware(serving.hardware)
     dtype = choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
@@ -86,9 +93,13 @@ def plan_server(serving: Serving) -> ServerPlan:
         load_back_threshold=serving.load_back_threshold,
         storage=storage_settings(serving),
     )
-    compute, storage = _compute(serving, shape, dtype), plan_storage(serving, config)
+    model = _model(serving, shape, dtype, seed)
+    if model is not None:
+        config = replace(config, page_bytes=model.page_bytes(config))
+    compute, storage = _compute(serving, shape, dtype, clock), plan_storage(serving, config)
     ranks = serving.tp if storage is None else 1  # what storage answers is not agreed on
-    return ServerPlan(shape, sizing, config, compute, _limits(serving), storage, ranks)
+    limits = _limits(serving, clock)
+    return ServerPlan(shape, sizing, config, compute, limits, storage, ranks, model)
 
 
 def plan_traffic(traffic: Traffic) -> TrafficPlan:
@@ -141,6 +152,7 @@ def read_trace(traffic: Traffic) -> MooncakeTrace:
         path,
         block_size=traffic.block_size,
         time_scale=time_scale_of(traffic),
+        shrink=traffic.shrink,
         spread_seed=traffic.seed if traffic.spread_bucket else None,
         lenient=traffic.lenient,
     )
@@ -181,11 +193,50 @@ def _components(names: tuple[str, ...]) -> tuple[Component, ...] | None:
     return tuple(sorted({known[name] for name in names}))
 
 
-def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
-    if serving.compute == "null":
+def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> ModelPlan | None:
+    """What computes, if something does."""
+    if serving.compute != "model":
+        return None
+    if serving.tp != 1:
+        raise ConfigError("--compute model runs on one rank: add --tp 1")
+    if not serving.radix_cache:
+        raise ConfigError("--compute model needs the radix cache: drop --disable-radix-cache")
+    if serving.hicache_storage_backend:
+        raise ConfigError(
+            "storage keeps fingerprints and no bytes: leave --hicache-storage-backend out"
+        )
+    if serving.mamba_ssm_dtype != "float32":
+        raise ConfigError("--compute model keeps states in float32: drop --mamba-ssm-dtype")
+    return ModelPlan(
+        shape=shape,
+        dtype=dtype,
+        host_layout=choice(Layout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+        device=_device(serving.device),
+        decoding=choice(Decoding, serving.decoding, "--decoding"),
+        check_logits=serving.check_logits,
+        seed=seed,
+    )
+
+
+def _device(name: str) -> str:
+    there = torch.cuda.is_available()
+    if not name:
+        return "cuda" if there else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"--device {name!r} is not known: use cpu or cuda")
+    if name == "cuda" and not there:
+        raise ConfigError("there is no CUDA device here: use --device cpu")
+    return name
+
+
+def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype, clock: str) -> Compute:
+    """What takes how long; on the wall clock a model takes what it takes."""
+    if serving.compute == "null" or (serving.compute == "model" and clock == "wall"):
         return NullCompute()
-    if serving.compute != "roofline":
-        raise ConfigError(f"--compute {serving.compute!r} is not known: use roofline or null")
+    if serving.compute not in ("roofline", "model"):
+        raise ConfigError(
+            f"--compute {serving.compute!r} is not known: use roofline, null or model"
+        )
     return RooflineCompute(
         shape,
         load_hardware(serving.hardware),
@@ -198,7 +249,7 @@ def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype) -> Compute:
     )
 
 
-def _limits(serving: Serving) -> Limits:
+def _limits(serving: Serving, clock: str) -> Limits:
     for flag, value in (
         ("--chunked-prefill-size", serving.chunked_prefill_size),
         ("--max-running-requests", serving.max_running_requests),
@@ -216,5 +267,5 @@ def _limits(serving: Serving) -> Limits:
         chunked_prefill_size=serving.chunked_prefill_size,
         max_running_requests=serving.max_running_requests,
         new_token_ratio=serving.schedule_conservativeness,
-        match_s=0.0 if serving.compute == "null" else MATCH_S,
+        match_s=MATCH_S if serving.compute != "null" and clock == "virtual" else 0.0,
     )

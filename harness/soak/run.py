@@ -16,13 +16,15 @@ from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
 from cache.storage.contract import Storage
+from cache.stores import fingerprints
 from cache.unified import UnifiedCache
 from harness.engine.job import Job, JobStatus
 from harness.engine.marks import MEANINGS, Marks
 from harness.engine.traffic import Traffic
 from harness.engine.world import Grain, World
-from harness.explore.kernel import Ended, Point, Task
+from harness.explore.kernel import Ended, Picker, Point, Task
 from harness.explore.pickers import VirtualClock
+from harness.model.numerics import Wrong
 from harness.oracles import (
     Violation,
     Watch,
@@ -35,12 +37,15 @@ from harness.record.manifest import Mark
 from harness.record.run import Recorded, Recorder
 from harness.record.summary import Number
 from harness.report.page import build_report
+from harness.serve.wall_clock import WallClock
+from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
 from harness.soak.plan import ServerPlan, TrafficPlan
 from harness.soak.rows import row_of
 from harness.soak.settings import Oracles, Watching
 from harness.soak.storage import StoragePlan, troubled
+from harness.soak.wall import stopping_on_interrupt
 from harness.verdict import Verdict
 from workloads.footprint import IdealCache
 
@@ -77,8 +82,10 @@ class Soak:
         warmup_requests: int,
         recorder: Recorder,
         screen: Screen,
+        clock: Picker | None = None,
     ) -> None:
         config = server.config
+        self._clock: Picker = clock or VirtualClock()
         self._recorder = recorder
         self._screen = screen
         self._warmup = warmup_requests
@@ -103,6 +110,12 @@ class Soak:
             self.cache = self._build(server, watching)
         if len(self.cache.ranks) == 1:
             self._watch.attach(self.cache)
+        self._computed: Computed | None = None
+        if server.model is not None:
+            assert isinstance(self.cache, UnifiedCache)
+            self._computed = Computed(
+                server.model, self.cache, self._clock, server.compute, self._on_wrong
+            )
         self.world = World(
             self.cache,
             server.compute,
@@ -113,11 +126,13 @@ class Soak:
             grain=Grain(),
             link=None if server.storage is None else server.storage.link,
             trouble=None if server.storage is None else server.storage.troubles,
+            executor=None if self._computed is None else self._computed.executor,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=recorder.itl,
         )
-        self._gauges = Gauges(self.world, self._traffic)
+        memory = None if self._computed is None else self._computed.memory
+        self._gauges = Gauges(self.world, self._traffic, memory)
         self._expected = _expected(traffic)
 
     def _build(self, server: ServerPlan, watching: Watching) -> Cache:
@@ -130,7 +145,8 @@ class Soak:
                 identity=server.storage.identity,
             )
         if server.ranks == 1:
-            return UnifiedCache(server.config, self._watch)
+            store_of = fingerprints if server.model is None else server.model.stores(server.config)
+            return UnifiedCache(server.config, self._watch, store_of=store_of)
         ranks = WatchedRanks(
             [server.config] * server.ranks,
             self._watch,
@@ -144,14 +160,12 @@ class Soak:
 
     def run(self) -> Soaked:
         """Run to the end, or to Ctrl-C, and leave summary, marks and report behind."""
-        kernel = self.world.kernel
-        kernel.on_step = self._on_step
-        kernel.spawn("sampler", self._sample(), daemon=True)
         interrupted = False
         ended: Ended | None = None
         try:
             with self._screen, rare_collections():
-                ended = self.world.run(VirtualClock(), step_limit=STEP_LIMIT)
+                ended = self.drive()
+            interrupted = ended.reason == "stopped"
             self._conclude(ended)
         except KeyboardInterrupt:
             interrupted = True
@@ -167,6 +181,23 @@ class Soak:
             summary, status="interrupted" if interrupted else "finished"
         )
         return Soaked(verdict, reason, summary, recorded, _report(recorded), interrupted)
+
+    def drive(self) -> Ended:
+        """Only the world, until its traffic has ended; what goes on beside it ends with it."""
+        kernel, clock = self.world.kernel, self._clock
+        kernel.on_step = self._on_step
+        kernel.spawn("sampler", self._sample(), daemon=True)
+        ended: Ended | None = None
+        try:
+            with stopping_on_interrupt(kernel, clock):
+                ended = self.world.run(clock, step_limit=STEP_LIMIT)
+        finally:
+            if self._computed is not None:
+                whole = ended is not None and ended.reason == "finished"
+                self._computed.close() if whole else self._computed.cut()
+            if isinstance(clock, WallClock):
+                clock.close()
+        return ended
 
     # -- while it runs -------------------------------------------------------------------------
 
@@ -203,6 +234,9 @@ class Soak:
             self._gauges.admitted(job)
             self._recent.append(row.ttft_ms)
         self._recorder.request(row)
+
+    def _on_wrong(self, wrong: Wrong) -> None:
+        self._watch.report("N1", *wrong)
 
     def _on_violation(self, violation: Violation) -> None:
         self._recorder.violation(violation.record())
@@ -244,6 +278,8 @@ class Soak:
     def _conclude(self, ended: Ended) -> None:
         """Bring the world to rest and ask the oracles once more."""
         self._take_sample()
+        if ended.reason == "stopped":
+            return
         if ended.reason == "finished":
             try:
                 self.world.rest()
@@ -315,6 +351,8 @@ class Soak:
             counters[f"{name}_hit_tokens"] = hits[tier]
             counters[f"{name}_evicted_pages"] = traffic.evicted_pages[tier]
             counters[f"peak_{name}_bytes"] = traffic.peak_bytes[tier]
+        if self._computed is not None:
+            counters |= self._computed.counters()
         if self._storage is not None:
             counters |= {
                 "storage_written_bytes": self.world.storage.written_bytes,

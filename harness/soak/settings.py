@@ -28,6 +28,7 @@ class Traffic:
     request_rate: float | None = None  # requests/s
     burstiness: float = 1.0
     burst_size: int = 8
+    shrink: int = 1  # prompts, answers and blocks of the trace are so many times shorter
     time_scale: float | None = None  # None: 1, or DEFAULT_TRACE_SCALE for the bundled trace
     spread_bucket: bool = False
     max_concurrency: int | None = None
@@ -43,6 +44,9 @@ class Serving:
     hardware: str = "H200"
     tp: int = 2
     compute: str = "roofline"
+    device: str = ""  # of the model compute; "": cuda where there is one, else cpu
+    decoding: str = "trace"
+    check_logits: float = 0.05
     context_length: int = 32768
     kv_cache_dtype: str = "fp8_e4m3"
     mem_fraction_static: float = 0.85
@@ -85,6 +89,7 @@ class Serving:
 class Watching:
     """What is checked while it runs, and where the results go."""
 
+    clock: str = "virtual"
     oracles: Oracles = "sampled"
     output_dir: str = "results"
     tag: str = "soak"

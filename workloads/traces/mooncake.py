@@ -12,7 +12,7 @@ Two extensions are read too. Rows with a `session_id` are turns of one session, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -33,6 +33,7 @@ def read_mooncake(
     *,
     block_size: int = BLOCK_SIZE,
     time_scale: float = 1.0,
+    shrink: int = 1,
     spread_seed: int | None = None,
     limit: int | None = None,
     lenient: bool = False,
@@ -40,7 +41,8 @@ def read_mooncake(
     """Read and check the first `limit` requests of a file.
 
     `block_size` holds for rows that do not carry their own. Arrivals and delays are multiplied by
-    `time_scale`: 2.0 is twice as slow. A `spread_seed` spreads requests that share an instant
+    `time_scale`: 2.0 is twice as slow. Blocks, prompts and answers are `shrink` times shorter, with
+    the prefixes that they share. A `spread_seed` spreads requests that share an instant
     over the time up to the next one, in their order: recorded times often lie on a coarse grid.
 
     Raises `TraceError` for the first line that is not as the format says. `lenient` sorts a file
@@ -49,20 +51,23 @@ def read_mooncake(
     """
     _check_settings(block_size, time_scale, limit)
     table = read_rows(path, block_size=block_size, limit=limit, lenient=lenient)
+    rows = tuple(_shorter(row, shrink) for row in table.rows) if shrink != 1 else table.rows
     source: dict[str, str | int | float] = {
         "file": str(path),
         "format": "mooncake",
         "sha256": sha256_of(path),
         "time_unit": "ms",
         "time_scale": time_scale,
-        "block_size": _common_block_size(table.rows),
+        "block_size": _common_block_size(rows),
         "requests": len(table.rows),
         "warnings": "; ".join(table.warnings),
     }
     if spread_seed is not None:
         source["spread_seed"] = spread_seed
-    arrivals = _arrivals_s(table.rows, time_scale, spread_seed)
-    return MooncakeTrace(FilePath(path).stem, source, table.rows, arrivals, time_scale)
+    if shrink != 1:
+        source["shrink"] = shrink
+    arrivals = _arrivals_s(rows, time_scale, spread_seed)
+    return MooncakeTrace(FilePath(path).stem, source, rows, arrivals, time_scale)
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,17 @@ def _spread_ms(times_ms: Times, seed: int) -> Times:
     inside = chance[np.lexsort((chance, bucket))]
     spread: Times = np.round(times_ms + inside * room[bucket], 3)
     return spread
+
+
+def _shorter(row: MooncakeRow, shrink: int) -> MooncakeRow:
+    if shrink < 1 or row.block_size % shrink:
+        raise WorkloadError(f"blocks of {row.block_size} tokens cannot be shrunk by {shrink}")
+    return replace(
+        row,
+        input_length=-(-row.input_length // shrink),
+        output_length=-(-row.output_length // shrink),
+        block_size=row.block_size // shrink,
+    )
 
 
 def _common_block_size(rows: tuple[MooncakeRow, ...]) -> int | str:

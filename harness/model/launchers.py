@@ -1,0 +1,86 @@
+"""Where a forward is computed: in the world's own thread when the virtual clock says that it is
+over, or in a thread beside a world on the wall clock.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from harness.engine.compute import Compute, Work
+from harness.engine.executor import seconds_of
+from harness.explore.kernel import Kernel, Task
+from harness.serve.wall_clock import WallClock
+
+T = TypeVar("T")
+MOST_ASIDE = 64  # questions that wait to be looked into; further ones are dropped
+
+
+class VirtualLauncher:
+    """A forward takes the time that `compute` says, and is computed at its end."""
+
+    dropped = 0
+
+    def __init__(self, kernel: Kernel, compute: Compute) -> None:
+        self._kernel = kernel
+        self._compute = compute
+
+    async def run(self, name: str, work: Work, action: Callable[[], T]) -> T:
+        await self._kernel.pause(seconds_of(self._compute, work), name)
+        return action()
+
+    def aside(self, action: Callable[[], T], then: Callable[[T], None]) -> None:
+        then(action())
+
+    def close(self) -> None: ...
+
+    def cut(self) -> None: ...
+
+
+class WallLauncher:
+    """A forward takes the time that it takes, in a thread of its own; what is aside is done in
+    another one, as far as there is time. `dropped` counts what was not.
+
+    `close` waits for both, `cut` for what has begun; then the clock may be closed."""
+
+    def __init__(self, kernel: Kernel, clock: WallClock) -> None:
+        self._kernel = kernel
+        self._clock = clock
+        self._forwards = ThreadPoolExecutor(1, thread_name_prefix="forward")
+        self._asides = ThreadPoolExecutor(1, thread_name_prefix="aside")
+        self._waiting = 0
+        self.dropped = 0
+
+    async def run(self, name: str, work: Work, action: Callable[[], T]) -> T:
+        task = self._kernel.current
+        assert task is not None
+        done = self._forwards.submit(action)
+        done.add_done_callback(lambda _: self._wake(task))
+        await self._clock.until_woken(self._kernel, name)
+        return done.result()
+
+    def aside(self, action: Callable[[], T], then: Callable[[T], None]) -> None:
+        if self._waiting >= MOST_ASIDE:
+            self.dropped += 1
+            return
+        self._waiting += 1
+        done = self._asides.submit(action)
+        done.add_done_callback(lambda _: self._tell(done, then))
+
+    def close(self) -> None:
+        self._forwards.shutdown()
+        self._asides.shutdown()
+
+    def cut(self) -> None:
+        self._forwards.shutdown(cancel_futures=True)
+        self._asides.shutdown(cancel_futures=True)
+
+    def _wake(self, task: Task) -> None:
+        self._clock.call(lambda: self._clock.wake(task))
+
+    def _tell(self, done: "Future[T]", then: Callable[[T], None]) -> None:
+        def told() -> None:
+            self._waiting -= 1
+            if not done.cancelled():
+                then(done.result())
+
+        self._clock.call(told)

@@ -1,0 +1,72 @@
+"""A model in one world: its weights, what it computes into, and N1."""
+
+from collections.abc import Callable
+
+import torch
+
+from cache.config import Component, Tier
+from cache.unified import UnifiedCache
+from harness.model.executor import Launcher, ModelExecutor, device_stores
+from harness.model.network import Network
+from harness.model.numerics import Numerics, Wrong
+from harness.model.pieces import Vocabulary
+from harness.model.plan import ModelPlan
+from harness.model.sampling import Sampler
+from harness.model.scratch import Scratch
+from harness.model.store import ModelStore
+from harness.model.weights import make_weights, pattern
+
+
+class ModelRun:
+    """Made for one cache, which was built with `plan.stores`."""
+
+    def __init__(self, plan: ModelPlan, cache: UnifiedCache) -> None:
+        self._plan = plan
+        self._cache = cache
+        self._weights = make_weights(plan.shape, plan.seed, plan.device)
+        self._network = Network(plan.shape, self._weights, cache.config, device_stores(cache))
+        self.numerics: Numerics | None = None
+        if plan.check_logits:
+            self.numerics = Numerics(
+                Scratch(plan.shape, self._weights, cache.config, plan.dtype),
+                pattern(plan.shape),
+                cache.config.page_size,
+                share=plan.check_logits,
+                seed=plan.seed,
+            )
+
+    def executor(self, launcher: Launcher, on_wrong: Callable[[Wrong], None]) -> ModelExecutor:
+        plan = self._plan
+        return ModelExecutor(
+            self._cache,
+            self._network,
+            Vocabulary(plan.shape.vocab_size),
+            Sampler(plan.decoding, hidden=plan.shape.hidden_size, seed=plan.seed),
+            launcher,
+            numerics=self.numerics,
+            on_wrong=on_wrong,
+        )
+
+    def memory(self) -> dict[str, float]:
+        """Bytes that tensors take, under the names of the time series."""
+        tiers = {tier: self._tensor_bytes(tier) for tier in Tier}
+        on_gpu = self._plan.device != "cpu"
+        found: dict[str, float] = {
+            "weight_bytes": self._weights.num_bytes,
+            "device_tensor_bytes": tiers[Tier.DEVICE],
+            "host_tensor_bytes": tiers[Tier.HOST],
+            "pinned_bytes": tiers[Tier.HOST] if on_gpu else 0,
+        }
+        if on_gpu:
+            found["allocator_bytes"] = torch.cuda.memory_allocated()
+        return found
+
+    def _tensor_bytes(self, tier: Tier) -> int:
+        if tier is Tier.HOST and not self._cache.config.hierarchical:
+            return 0
+        return sum(self._bytes(tier, component) for component in self._cache.config.components)
+
+    def _bytes(self, tier: Tier, component: Component) -> int:
+        store = self._cache.pools[tier, component].store
+        assert isinstance(store, ModelStore)
+        return store.bytes.numel()
