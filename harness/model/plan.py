@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from cache.config import CacheConfig, ConfigError
+from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
 from cache.stores import StoreMaker
-from cache.tensors import Layout
 from harness.model.sampling import Decoding
 from harness.model.store import page_shape, store_maker
 from harness.model.weights import check_shape

@@ -12,7 +12,6 @@ from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, Wri
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
-from cache.tensors import Layout
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, load_hardware
