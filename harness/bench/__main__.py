@@ -8,7 +8,18 @@ from tempfile import TemporaryFile
 import click
 from rich.console import Console
 
-from harness.bench import cache, copies, kernel, search, shares, storage, world
+from harness.bench import (
+    cache,
+    client,
+    copies,
+    kernel,
+    recorder,
+    search,
+    serving,
+    shares,
+    storage,
+    world,
+)
 from harness.bench.bare import Excerpt
 from harness.bench.publish import publish
 from harness.bench.runs import bundled_head, measure_runs, whole_trace
@@ -25,6 +36,9 @@ FULL: Mapping[str, Benchmark] = {
     "search": lambda: [search.measure(5, schedules=2_000)],
     "storage": lambda: [storage.measure(5, pages=256)],
     "copies": lambda: [copies.measure(9, pages=64)],
+    "recorder": lambda: [recorder.measure(1_000_000)],
+    "client": lambda: [client.measure()],
+    "serve": lambda: [serving.measure(500)],
 }
 QUICK: Mapping[str, Benchmark] = {
     "cache": lambda: [cache.measure(3)],
@@ -33,6 +47,9 @@ QUICK: Mapping[str, Benchmark] = {
     "search": lambda: [search.measure(1, schedules=50)],
     "storage": lambda: [storage.measure(3, pages=64)],
     "copies": lambda: [copies.measure(3, pages=16)],
+    "recorder": lambda: [recorder.measure(2_000)],
+    "client": lambda: [client.measure("--request-rate", "20", "--duration", "1s")],
+    "serve": lambda: [serving.measure(20)],
 }
 
 

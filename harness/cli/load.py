@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from harness.cli import calibrate
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.load_crew import crew_maker, work_for_master
@@ -48,6 +49,8 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     if traffic.workload and typed(context, "trace"):
         raise UserError("--trace and --workload exclude each other: drop one of them")
     _check(loading, flags)
+    if flags["calibrate"]:
+        return calibrate.run(context, flags, loading)
     plan = plan_traffic(traffic)
     model = loading.model or _first_model(loading, flags["api_key"])
     crew_of = crew_maker(context, flags, loading, traffic, plan, model=model)

@@ -16,7 +16,7 @@ from harness.load.plan import WorkPlan
 from harness.load.settings import Loading
 from harness.load.share import chosen
 from harness.load.swarm import Swarm
-from harness.load.tally import Tally
+from harness.load.tally import Sink
 from harness.load.worker import work
 from harness.soak.plan import TrafficPlan
 from harness.soak.settings import Traffic
@@ -45,14 +45,14 @@ def crew_maker(
     plan: TrafficPlan,
     *,
     model: str,
-) -> Callable[[Tally], Crew]:
+) -> Callable[[Sink], Crew]:
     """Raises `UserError` for what cannot be, before anything is written."""
     users = min(loading.users, plan.load.max_concurrency or loading.users)
     helm, web = _helm(context, flags), _web(flags)
     if helm is None:
         sessions = chosen(plan.workload, plan.load.num_requests)
         asker = Asker(loading, model=model, api_key=flags["api_key"])
-        return lambda tally: LocalCrew(Swarm(sessions, plan.load, asker), tally, users, web)
+        return lambda sink: LocalCrew(Swarm(sessions, plan.load, asker), sink, users, web)
     work_plan = WorkPlan(
         traffic=traffic,
         loading=loading,
@@ -62,7 +62,7 @@ def crew_maker(
         workers=helm.workers,
     )
     users = max(users, helm.workers)
-    return lambda tally: MasterCrew(work_plan, tally, users, helm, web)
+    return lambda sink: MasterCrew(work_plan, sink, users, helm, web)
 
 
 def _helm(context: click.Context, flags: Mapping[str, Any]) -> Helm | None:

@@ -45,6 +45,8 @@ _OPTIONS = (
          help="Share of prompts asked again at the end, warm and flushed (50 at most)."),
     _opt("--check-counts/--no-check-counts", default=_LOADING.check_counts, show_default=True,
          help="A server of ours must have counted what the client did."),
+    _opt("--calibrate", is_flag=True,
+         help="Measure this client against a null server, at rising rates or --request-rate."),
     _opt("--processes", default=1, show_default=True,
          help="Processes of this machine that send; -1 is one a core."),
     _opt("--master", is_flag=True, help="Send nothing; share the load out to workers."),

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from harness.cli import serve_null
 from harness.cli.errors import UserError
 from harness.cli.serving import launch_of, settings_of
 from harness.faults import fault_named
@@ -34,6 +35,8 @@ _OURS_ALONE = (
 
 def run(context: click.Context, flags: dict[str, Any]) -> int:
     """Plan, serve until a signal, tell. Returns the exit code."""
+    if flags["null"]:
+        return serve_null.run(flags)
     launch = launch_of(context, flags)
     serving: Serving = settings_of(Serving, flags)
     watching: Watching = settings_of(Watching, flags)

@@ -42,6 +42,8 @@ _OPTIONS = (
          show_default=True, help="What open requests get when the server is told to stop."),
     _opt("--default-max-tokens", default=_LIMITS.default_max_tokens, show_default=True,
          help="Length of an answer whose request does not say."),
+    _opt("--null", is_flag=True,
+         help="No engine: stream at a fixed pace, to measure clients against. No run directory."),
     *SERVING_OPTIONS,
     _opt("--fault", default="", help="Put this defect into the cache first (see faults)."),
     _opt("--oracles", type=click.Choice(["every", "sampled", "off"]), default=_WATCHING.oracles,

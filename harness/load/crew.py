@@ -16,7 +16,7 @@ from locust.runners import STATE_CLEANUP, STATE_STOPPED, STATE_STOPPING, Runner
 from harness.load.ended import Exchanged, Kept, ended_of
 from harness.load.health import Busy, Health
 from harness.load.pulse import Pulse
-from harness.load.tally import Tally
+from harness.load.tally import Sink
 
 LOOK_S = 0.05  # how often it is asked whether the run is over
 SPAWNED_PER_S = 100.0
@@ -66,9 +66,9 @@ class Crew(Protocol):
 class LocalCrew:
     """The users of this process."""
 
-    def __init__(self, swarm: Swarm, tally: Tally, users: int, web: Web | None) -> None:
+    def __init__(self, swarm: Swarm, sink: Sink, users: int, web: Web | None) -> None:
         self._swarm = swarm
-        self._tally = tally
+        self._sink = sink
         self._users = users
         self._web = web
         self._busy = Busy()
@@ -118,10 +118,10 @@ class LocalCrew:
         self._swarm.stop()
 
     def _ended(self, exchanged: Exchanged) -> None:
-        self._tally.add(ended_of(exchanged, self._swarm.start_ns))
+        self._sink.add(ended_of(exchanged, self._swarm.start_ns))
         if not exchanged.outcome.error:
             for gap_ns in exchanged.outcome.gaps_ns:
-                self._tally.gap(gap_ns / 1e9)
+                self._sink.gap(gap_ns / 1e9)
 
 
 def quiet_environment() -> Environment:

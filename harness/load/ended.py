@@ -44,6 +44,7 @@ class Ended(NamedTuple):
     device: int
     host: int
     storage: int
+    server_ttft_ns: int  # by the server's own record, which only a null server sends; else -1
 
     @classmethod
     def unpacked(cls, fields: list[Any]) -> "Ended":
@@ -111,4 +112,5 @@ def ended_of(exchanged: Exchanged, start_ns: int) -> Ended:
         device=hits.device,
         host=hits.host,
         storage=hits.storage,
+        server_ttft_ns=int(outcome.usage.get("server_ttft_ns", -1)),
     )

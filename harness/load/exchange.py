@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.load.connection import Connection
 from harness.load.sse import Events, EventTooLong
 
-READ_BYTES = 65536
 IDLE_S = 2.0  # servers close idle connections: an older one is opened anew before a request
 
 
@@ -41,63 +41,59 @@ class Line:
     """One connection to the server, opened when it is needed and again when it broke."""
 
     def __init__(self, base_url: str, *, api_key: str, timeout_s: float) -> None:
-        parts = urlsplit(base_url)
-        kind = (
-            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        )
-        self._connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
-        self._used_s = 0.0
-        self._path = parts.path.rstrip("/").removesuffix("/v1")
-        self._headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json"}
         if api_key:
-            self._headers["authorization"] = f"Bearer {api_key}"
+            headers["authorization"] = f"Bearer {api_key}"
+        self._connection = Connection(base_url, headers=headers, timeout_s=timeout_s)
+        self._path = urlsplit(base_url).path.rstrip("/").removesuffix("/v1")
+        self._used_s = 0.0
 
     def complete(self, body: str, heard: Callable[[], None]) -> Outcome:
         """Ask with a body of `body_of`, and listen to the end; `heard()` is called at every read.
         Never raises for what a server or a network does."""
         outcome = Outcome()
         try:
-            self._ask(body, outcome)
+            self._ask("POST", "/v1/completions", body)
+            outcome.sent_ns = time.monotonic_ns()
             self._listen(outcome, heard)
         except (OSError, http.client.HTTPException, EventTooLong, ValueError) as error:
             outcome.error = f"{type(error).__name__}: {error}"[:200]
             self._connection.close()
+        except BaseException:  # a user that is stopped
+            self._connection.close()
+            raise
         outcome.end_ns = time.monotonic_ns()
         self._used_s = time.monotonic()
         return outcome
 
-    def fetch(self, method: str, path: str) -> tuple[int, str]:
+    def fetch(self, method: str, path: str, body: str = "") -> tuple[int, str]:
         """A small whole answer. Raises `OSError` or `http.client.HTTPException`."""
-        if time.monotonic() - self._used_s > IDLE_S:
-            self._connection.close()
-        self._used_s = time.monotonic()
         try:
-            self._connection.request(method, self._path + path, headers=self._headers)
-            response = self._connection.getresponse()
-            return response.status, response.read().decode("utf-8", "replace")
+            self._ask(method, path, body)
+            status, text = self._connection.status(), self._connection.read_all()
         except BaseException:  # a greenlet that is killed while it waits, too
             self._connection.close()
             raise
+        self._used_s = time.monotonic()
+        return status, text.decode("utf-8", "replace")
 
     def close(self) -> None:
         self._connection.close()
 
-    def _ask(self, body: str, outcome: Outcome) -> None:
+    def _ask(self, method: str, path: str, body: str = "") -> None:
         if time.monotonic() - self._used_s > IDLE_S:
             self._connection.close()
-        self._connection.request("POST", f"{self._path}/v1/completions", body, self._headers)
-        outcome.sent_ns = time.monotonic_ns()
+        self._connection.ask(method, self._path + path, body)
 
     def _listen(self, outcome: Outcome, heard: Callable[[], None]) -> None:
-        response = self._connection.getresponse()
-        outcome.status = response.status
-        if response.status != 200:
-            said = response.read(2000).decode("utf-8", "replace")
-            outcome.error = f"HTTP {response.status}: {said}"[:200]
-            self._connection.close()
+        connection = self._connection
+        outcome.status = connection.status()
+        if outcome.status != 200:
+            said = connection.read_all().decode("utf-8", "replace")
+            outcome.error = f"HTTP {outcome.status}: {said}"[:200]
             return
         events, last_ns, done = Events(), -1, False
-        while not done and (part := response.read1(READ_BYTES)):
+        while part := connection.read():
             now = time.monotonic_ns()
             heard()
             for data in events.feed(part):
@@ -111,10 +107,6 @@ class Line:
                     last_ns = now
         if not done and not outcome.error:
             outcome.error = "CutShort: the stream ended without its end mark"
-        if done:
-            response.read()  # the last chunk, so that the connection can be used again
-        else:
-            self._connection.close()
 
 
 def _take(page: dict[str, Any], outcome: Outcome) -> bool:

@@ -32,7 +32,7 @@ from harness.load.health import Busy, Health
 from harness.load.messages import BEGIN, PLAN, PLANNED, REPORT, STOP, Report
 from harness.load.plan import WorkPlan
 from harness.load.pulse import Pulse
-from harness.load.tally import Tally
+from harness.load.tally import Sink
 
 GONE_S = 10.0  # a worker that Locust misses, and that has reported nothing for so long, is gone
 LAST_WORD_S = 10.0  # what workers get for their last report once they were stopped
@@ -66,12 +66,10 @@ class Helm(NamedTuple):
 class MasterCrew:
     """Workers, wherever they run. `port` is where they can come to once it was made."""
 
-    def __init__(
-        self, plan: WorkPlan, tally: Tally, users: int, helm: Helm, web: Web | None
-    ) -> None:
+    def __init__(self, plan: WorkPlan, sink: Sink, users: int, helm: Helm, web: Web | None) -> None:
         """Raises `NoWorkers` when the address cannot be listened on."""
         self._plan = plan
-        self._tally = tally
+        self._sink = sink
         self._users = users
         self._helm = helm
         self._web = web
@@ -212,8 +210,8 @@ class MasterCrew:
             )
         known.reports, known.report, known.heard_s = report.number + 1, report, time.monotonic()
         for ended in report.ended:
-            self._tally.add(ended)
-        self._tally.gaps(report.gaps)
+            self._sink.add(ended)
+        self._sink.gaps(report.gaps)
         self.health.merge(report.health)
         self.kept += report.kept
         if report.error:

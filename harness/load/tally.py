@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import nan
+from typing import Protocol
 
 from harness.load.ended import Ended
 from harness.record.histogram import Histogram
@@ -9,6 +10,22 @@ from harness.record.requests import RequestRow
 from harness.record.run import Recorder
 from workloads.footprint import IdealCache
 from workloads.request import Request
+
+
+class Sink(Protocol):
+    """Takes what users did."""
+
+    def add(self, ended: Ended) -> None:
+        """A request has ended."""
+        ...
+
+    def gap(self, seconds: float) -> None:
+        """Between two chunks of an answer."""
+        ...
+
+    def gaps(self, seconds: Histogram) -> None:
+        """Many of them."""
+        ...
 
 
 class Tally:

@@ -1,16 +1,17 @@
-"""One request of a run: the row of `requests.csv`, and the compact columns that statistics need.
+"""One request of a run: the row of `requests.csv`, and the columns that statistics need.
 
-A row costs 64 bytes of memory, whatever its text: ten million requests take 640 MB. Everything else
-about a request lives in the file only.
+The columns take a few megabytes, whatever the number of requests. Everything else about a request
+lives in the file only.
 """
 
 import csv
-from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from io import StringIO
 from operator import attrgetter
 from typing import Literal
+
+from harness.record.column import Column
 
 Phase = Literal["warmup", "steady"]
 Status = Literal["completed", "rejected", "aborted", "failed"]
@@ -82,14 +83,14 @@ _tokens: Callable[[RequestRow], tuple[int, ...]] = attrgetter(*TOKENS)
 
 
 class RequestColumns:
-    """The numbers of all steady requests so far, compact enough for millions.
+    """The numbers of all steady requests so far, in bounded memory.
 
     Latencies and token sums are those of completed requests; counts by status are of all steady
     ones; warm-up requests are only counted.
     """
 
     def __init__(self) -> None:
-        self._latencies = tuple(array("d") for _ in LATENCIES)
+        self._latencies = tuple(Column() for _ in LATENCIES)
         self._tokens = [0] * len(TOKENS)
         self._statuses: dict[str, int] = dict.fromkeys(STATUSES, 0)
         self.warmup = 0
@@ -111,7 +112,7 @@ class RequestColumns:
         self.verified += row.verified
         for position, value in enumerate(_latencies(row)):
             if value == value:
-                self._latencies[position].append(value)
+                self._latencies[position].add(value)
         for position, tokens in enumerate(_tokens(row)):
             self._tokens[position] += tokens
 
@@ -130,13 +131,8 @@ class RequestColumns:
         """From the first scheduled arrival to the last end of a steady request."""
         return max(self.last_ns - self.first_ns, 0) / 1e9
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory that grows with the requests; subtract it from the growth of the process."""
-        return sum(values.buffer_info()[1] * values.itemsize for values in self._latencies)
-
-    def latencies(self, name: str) -> "array[float]":
-        """The values of one latency column that exist, in the order of completion."""
+    def latency(self, name: str) -> Column:
+        """The values of one latency that exist."""
         return self._latencies[LATENCIES.index(name)]
 
 

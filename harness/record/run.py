@@ -21,7 +21,7 @@ from harness.record.machine import machine, versions
 from harness.record.manifest import Manifest, Mark
 from harness.record.requests import HEADER, RequestColumns, RequestLines, RequestRow
 from harness.record.strict_json import plain, to_line, to_page
-from harness.record.summary import Number, summarise
+from harness.record.summary import PERCENTILE_RULE, Number, summarise
 from harness.record.timeseries import VIRTUAL_EPOCH, TimeSeries
 
 __all__ = ["Recorded", "Recorder", "RequestRow"]
@@ -40,7 +40,7 @@ class Recorded:
 
 
 class Recorder:
-    """Writes one run into its directory; memory grows by 64 bytes a request and by nothing else.
+    """Writes one run into its directory; its memory is bounded.
 
     As a context manager it closes the books when the block is left without `finish`: "interrupted"
     after Ctrl-C, "failed" after any other exception, each with the summary of what was seen so far.
@@ -179,7 +179,7 @@ def _first_page(directory: RunDirectory, manifest: Manifest) -> dict[str, object
         "versions": versions(),
         "machine": machine(),
         "server": {},
-        "percentiles": "numpy, linear",
+        "percentiles": PERCENTILE_RULE,
         "lost": [],
     }
 

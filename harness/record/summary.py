@@ -1,19 +1,19 @@
 """The numbers a run is quoted by: flat keys, units and denominators in their names.
 
-Percentiles are numpy's linear ones over completed steady requests; a statistic of nothing is 0, and
-`completed` says so.
+Percentiles are numpy's linear ones over completed steady requests, or within 0.4 % of them when
+there are very many; a statistic of nothing is 0, and `completed` says so.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
+from harness.record.column import EXACT_VALUES, Statistics, statistics_of
 from harness.record.histogram import Histogram
 from harness.record.requests import STATUSES, RequestColumns
 
 Number = float | int | str
-STATISTICS = ("mean", "median", "std", "p90", "p99")
+PERCENTILE_RULE = f"numpy, linear; above {EXACT_VALUES:,} requests within 0.4 % of that"
+STATISTICS = Statistics._fields
 
 
 class Key(NamedTuple):
@@ -174,14 +174,10 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _of_column(columns: RequestColumns, stem: str) -> dict[str, Number]:
-    values = np.asarray(columns.latencies(stem))
-    if not values.size:
-        return {f"{statistic}_{stem}": 0.0 for statistic in STATISTICS}
-    median, p90, p99 = np.percentile(values, (50, 90, 99))
-    found = (values.mean(), median, values.std(), p90, p99)
-    return {f"{name}_{stem}": float(value) for name, value in zip(STATISTICS, found, strict=True)}
+    found = columns.latency(stem).statistics()._asdict()
+    return {f"{statistic}_{stem}": value for statistic, value in found.items()}
 
 
 def _of_histogram(itl: Histogram) -> dict[str, Number]:
-    found = (itl.mean, itl.percentile(50), itl.std, itl.percentile(90), itl.percentile(99))
-    return {f"{name}_itl_ms": value * 1e3 for name, value in zip(STATISTICS, found, strict=True)}
+    found = statistics_of(itl)._asdict()
+    return {f"{statistic}_itl_ms": value * 1e3 for statistic, value in found.items()}

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SHEETS = ["cache", "world", "shares", "hottest", "kernel", "search", "storage", "copies"]
+SHEETS = [
+    "cache",
+    "world",
+    "shares",
+    "hottest",
+    "kernel",
+    "search",
+    "storage",
+    "copies",
+    "recorder",
+]
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:

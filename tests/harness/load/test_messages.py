@@ -25,7 +25,7 @@ def _sent(report):
 def _ended(number, error=""):
     return Ended(
         f"r{number}", f"s{number}", 0, "tenant", "", SPANS, number, number + 5, number + 90,
-        number + 900, 200, error, 65, 3, 16, 32, 0,
+        number + 900, 200, error, 65, 3, 16, 32, 0, -1,
     )  # fmt: skip
 
 
