@@ -30,6 +30,7 @@ USER_ERRORS = (
     ScenarioError,
 )
 GRAINS = click.Choice(["scheduler", "fine", "both"])
+SHARE = click.FloatRange(0, 1)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -140,6 +141,8 @@ def compare(**flags: Any) -> None:
     type=click.Choice(["aborts", "copies", "rooms", "all"]),
     help="One abort, failed copy or refused room at a time, at every place; takes folders too.",
 )
+@click.option("--storage-share", type=SHARE, help="Of the drawn worlds so many have storage.")
+@click.option("--ranks-share", type=SHARE, help="So many have several ranks.")
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
 @click.option(
     "--seed", type=Seed(), default=42, show_default=True, help="A number, or commit for HEAD's own."

@@ -17,7 +17,7 @@ from harness.faults import FAULTS, fault_named
 from harness.faults.score import FaultScore, Hunted
 from harness.faults.score import score as hunt_all
 from harness.faults.tables import Ablation, csv_of, detection_plot, markdown_of
-from harness.oracles import FAMILIES
+from harness.oracles import NAMES
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line, machine, versions
 from harness.record.strict_json import to_page
@@ -63,7 +63,7 @@ def score(as_json: bool, flags: Mapping[str, Any]) -> int:
 
 
 def _check(flags: Mapping[str, Any]) -> None:
-    known = {family.name for family in FAMILIES}
+    known = set(NAMES)
     for name in flags["without"]:
         if name not in known:
             raise UserError(f"--without {name!r}: no such oracle; use {', '.join(sorted(known))}")
@@ -98,11 +98,11 @@ def _hunt(
 def _ablate(names: tuple[str, ...], flags: Mapping[str, Any]) -> list[Ablation]:
     """The score without each oracle in turn, one campaign a fault."""
     ablations = []
-    for family in FAMILIES:
-        click.echo(f"without {family.name} ...", err=True)
-        rows, _ = _hunt(names, {**flags, "campaigns": 1}, (family.name,))
+    for oracle in NAMES:
+        click.echo(f"without {oracle} ...", err=True)
+        rows, _ = _hunt(names, {**flags, "campaigns": 1}, (oracle,))
         missed = tuple(row.fault for row in rows if not row.detected)
-        ablations.append(Ablation(family.name, len(rows) - len(missed), len(rows), missed))
+        ablations.append(Ablation(oracle, len(rows) - len(missed), len(rows), missed))
     return ablations
 
 

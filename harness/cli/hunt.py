@@ -103,6 +103,8 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
         budget_s=flags["budget"],
         scenario=scenario,
         keep_going=flags["keep_going"],
+        storage_share=flags["storage_share"],
+        ranks_share=flags["ranks_share"],
         target=flags["target"],
     )
     return search, jobs

@@ -118,7 +118,8 @@ SERVING_OPTIONS = (
     _opt("--hicache-mem-layout", default=_SERVING.hicache_mem_layout, show_default=True,
          help="layer_first, page_first or page_first_direct (same)."),
     _opt("--hicache-storage-backend", default=_SERVING.hicache_storage_backend,
-         help="Storage below the host: file, redis or memory  [default: none]"),
+         help="Storage below the host: file, redis, memory or none"
+              "  [default: memory in a soak, else none]"),
     _opt("--hicache-storage-prefetch-policy",
          default=_SERVING.hicache_storage_prefetch_policy, show_default=True,
          help="best_effort, wait_complete or timeout."),

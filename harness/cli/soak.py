@@ -43,6 +43,9 @@ from harness.soak.settings import Serving, Traffic, Watching
 from harness.soak.wall import recorded_clock
 from harness.verdict import EXIT_OF, Exit
 
+NO_STORAGE = "none"
+REPORTED_STORAGE = "memory"  # repeats exactly
+REPORTED_POLICY = "wait_complete"
 _WATCHING = Watching()
 Command = Callable[..., Any]
 
@@ -59,6 +62,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     launch = launch_of(context, flags)
     if flags["compute"] == "model":
         _fit_model(context, flags)
+    flags = _with_reported_storage(context, flags)
     serving = settings_of(Serving, flags)
     traffic = settings_of(Traffic, flags)
     watching = settings_of(Watching, flags)
@@ -93,6 +97,22 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         soaked = soak.run()
     _tell(soaked, manifest, flags["json"])
     return Exit.INTERRUPTED if soaked.interrupted else EXIT_OF[soaked.verdict]
+
+
+def _with_reported_storage(context: click.Context, flags: dict[str, Any]) -> dict[str, Any]:
+    """The seed report's server had storage, and its requests waited for it: so do a soak's, unless
+    a launch was pasted, something else is asked for, or there is nothing for storage to be below.
+    """
+    whole = flags["hierarchical"] and flags["radix_cache"] and not flags["from_sglang"]
+    whole = whole and flags["compute"] != "model"  # which moves bytes, and storage keeps none
+    if flags["hicache_storage_backend"] == NO_STORAGE:
+        return {**flags, "hicache_storage_backend": ""}
+    if typed(context, "hicache_storage_backend") or not whole:
+        return flags
+    flags = {**flags, "hicache_storage_backend": REPORTED_STORAGE}
+    if typed(context, "hicache_storage_prefetch_policy"):
+        return flags
+    return {**flags, "hicache_storage_prefetch_policy": REPORTED_POLICY}
 
 
 def rebuild(directory: str) -> str:
@@ -183,8 +203,7 @@ def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
         notes.append("Times are simulated: compute and copies cost next to nothing (null).")
     if serving.tp > 1:
         notes.append(
-            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}."
-            + (_RANKS if server.ranks > 1 else _ONE_RANK)
+            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}." + _RANKS
         )
     if server.model is None and serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
@@ -212,10 +231,10 @@ def _model_notes(model: ModelPlan, clock: str) -> list[str]:
 
 
 _RANKS = (
-    " Every rank has a cache of its own, whose copies land when they do; links that differ by up to"
-    " a tenth and the time of an agreement are assumptions. Hits and memory are those of one rank."
+    " Every rank has a cache and its own part of storage; what is under way ends when it"
+    " does. Links that differ by up to a tenth and the time of an agreement are assumptions. Hits,"
+    " bytes and memory are those of one rank."
 )
-_ONE_RANK = " With storage one rank stands for all: what storage answers is not agreed on."
 
 
 def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:

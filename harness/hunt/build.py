@@ -50,6 +50,7 @@ def build(
         lambda: default_oracles("every", without=without),
         backend=storage_of(scenario),
         identity=IDENTITY,
+        without=without,
         on_offers=on_offers,
     )
     if fault is not None:  # before anybody looks at the pools, whose sizes it may change

@@ -34,6 +34,8 @@ class Search:
     budget_s: float = 60.0
     scenario: Scenario | None = None  # instead of the swarm's
     keep_going: bool = False
+    storage_share: float | None = None  # of the drawn worlds; None: the swarm's own
+    ranks_share: float | None = None
     target: str = REFERENCE
 
 
@@ -167,7 +169,9 @@ class _Scenarios:
 
     def __init__(self, search: Search, job: int) -> None:
         grains = ("scheduler", "fine") if search.grain == "both" else (search.grain,)
-        shares = fault_named(search.fault).shares if search.fault else {}
+        shares: dict[str, float] = fault_named(search.fault).shares if search.fault else {}
+        told = {"storage_share": search.storage_share, "ranks_share": search.ranks_share}
+        shares = {**shares, **{name: share for name, share in told.items() if share is not None}}
         self._swarms = [swarm(grain, **shares) for grain in grains]
         if search.target != REFERENCE:
             self._swarms = [release_swarm()]

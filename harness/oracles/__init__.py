@@ -34,6 +34,7 @@ from harness.oracles.watched_ranks import WatchedRanks
 
 __all__ = [
     "FAMILIES",
+    "NAMES",
     "Oracle",
     "Ranks",
     "Violation",
@@ -61,6 +62,7 @@ FAMILIES: tuple[type[Oracle], ...] = (
     Host,
     Progress,
 )
+NAMES = (*(family.name for family in FAMILIES), Ranks.name)  # the last one's is between caches
 CREDITS = {"every": 2_048, "sampled": 4}
 
 
@@ -71,9 +73,8 @@ def default_oracles(
 
     Both modes hear every event; `sampled` also lets scans of many nodes (for the order of victims,
     for what is left to evict) be skipped oftener."""
-    known = {family.name for family in FAMILIES}
-    if strangers := sorted(set(without) - known):
-        raise ValueError(f"no oracle {', '.join(strangers)}; there are {', '.join(sorted(known))}")
+    if strangers := sorted(set(without) - set(NAMES)):
+        raise ValueError(f"no oracle {', '.join(strangers)}; there are {', '.join(sorted(NAMES))}")
     if mode == "off":
         return []
     return [family(credit=CREDITS[mode]) for family in FAMILIES if family.name not in without]

@@ -29,6 +29,8 @@ Entry = tuple[Hashable, ...]  # the event, and what was decided
 class Ranks(RanksObserver):
     """Give it to a `RankedCache` as its observer, and `journals[n]` to rank n's."""
 
+    name = "ranks"
+
     def __init__(self, ranks: int, report: Sink, *, on_offers: OnOffers | None = None) -> None:
         """`on_offers(subject, offers)` is told of every agreement."""
         self.journals = tuple(Journal() for _ in range(ranks))

@@ -1,6 +1,6 @@
 """Several ranks with a watch each: what any of them finds is reported by the first one's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from cache.config import CacheConfig
 from cache.ranks import RankedCache
@@ -17,7 +17,8 @@ class WatchedRanks:
     """Builds the cache; `attach` before its first operation.
 
     `watch` is the first rank's, not attached yet, and `oracles()` are fresh ones for another's.
-    All ranks keep their pages in `backend`, each under an identity of its own."""
+    All ranks keep their pages in `backend`, each under an identity of its own. What lies between
+    them is not watched if `without` names it."""
 
     def __init__(
         self,
@@ -28,9 +29,11 @@ class WatchedRanks:
         audit_every: int = 0,
         backend: Storage | None = None,
         identity: bytes = ROOT,
+        without: Collection[str] = (),
         on_offers: OnOffers | None = None,
     ) -> None:
-        self.between = Ranks(len(configs), watch.report, on_offers=on_offers)
+        told = _nobody if Ranks.name in without else watch.report
+        self.between = Ranks(len(configs), told, on_offers=on_offers)
         watch.listen(self.between.journals[0])
 
         def relay(seen: Violation) -> None:
@@ -63,3 +66,6 @@ class WatchedRanks:
         self.between.at_rest(self.cache.ranks)
         for watch in self.watches:
             watch.at_rest()
+
+
+def _nobody(oracle: str, signature: str, expected: object, seen: object) -> None: ...

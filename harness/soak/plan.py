@@ -96,9 +96,8 @@ def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> 
     if model is not None:
         config = replace(config, page_bytes=model.page_bytes(config))
     compute, storage = _compute(serving, shape, dtype, clock), plan_storage(serving, config)
-    ranks = serving.tp if storage is None else 1  # what storage answers is not agreed on
     limits = _limits(serving, clock)
-    return ServerPlan(shape, sizing, config, compute, limits, storage, ranks, model)
+    return ServerPlan(shape, sizing, config, compute, limits, storage, serving.tp, model)
 
 
 def plan_traffic(traffic: Traffic) -> TrafficPlan:

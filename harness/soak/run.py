@@ -15,7 +15,7 @@ from pathlib import Path
 from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
-from cache.storage.contract import Storage
+from cache.storage.contract import ROOT, Storage
 from cache.stores import fingerprints
 from cache.unified import UnifiedCache
 from harness.engine.job import Job, JobStatus
@@ -137,21 +137,23 @@ class Soak:
 
     def _build(self, server: ServerPlan, watching: Watching) -> Cache:
         """The cache, watched already if it has several ranks."""
-        if server.storage is not None:
+        identity = ROOT if server.storage is None else server.storage.identity
+        if server.ranks == 1:
+            store_of = fingerprints if server.model is None else server.model.stores(server.config)
             return UnifiedCache(
                 server.config,
                 self._watch,
                 backend=self._storage,
-                identity=server.storage.identity,
+                identity=identity,
+                store_of=store_of,
             )
-        if server.ranks == 1:
-            store_of = fingerprints if server.model is None else server.model.stores(server.config)
-            return UnifiedCache(server.config, self._watch, store_of=store_of)
         ranks = WatchedRanks(
             [server.config] * server.ranks,
             self._watch,
             lambda: default_oracles(watching.oracles),
             audit_every=AUDIT_EVERY[watching.oracles],
+            backend=self._storage,
+            identity=identity,
             on_offers=self._marks.offers_met,
         )
         ranks.attach()

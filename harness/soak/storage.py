@@ -20,7 +20,8 @@ STORED_BYTES = HEADER_BYTES + 8  # of a page whose content is a fingerprint
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """`capacity_pages` is what the size comes to in FULL pages; every stored page counts as one."""
+    """`capacity_pages` is what the size of all ranks comes to in FULL pages; every stored page, of
+    any rank, counts as one."""
 
     backend: str
     path: str
@@ -91,7 +92,9 @@ def plan_storage(serving: Serving, config: CacheConfig) -> StoragePlan | None:
             companions=",".join(serving.companions),
             content="fingerprints",
         ),
-        capacity_pages=int(serving.storage_size * 1e9 / config.slot_bytes[Component.FULL]),
+        capacity_pages=int(
+            serving.tp * serving.storage_size * 1e9 / config.slot_bytes[Component.FULL]
+        ),
         link=StorageLink(
             read_bandwidth=serving.storage_read_bandwidth * 1e9,
             write_bandwidth=serving.storage_write_bandwidth * 1e9,

@@ -28,6 +28,10 @@ REQUIRED = (
     "insert_blocked",
     "abort_while_loading",
     "copy_failed",
+    "prefetch_landed",
+    "state_prefetched",
+    "ranks_landed_apart",
+    "ranks_answered_apart",
 )
 
 
