@@ -231,7 +231,7 @@ def _model_notes(model: ModelPlan, clock: str) -> list[str]:
 
 
 _RANKS = (
-    " Every rank has a cache and its own part of storage; what is under way ends when it"
+    " Every rank has a cache of its own and its part of storage; what is under way ends when it"
     " does. Links that differ by up to a tenth and the time of an agreement are assumptions. Hits,"
     " bytes and memory are those of one rank."
 )

@@ -65,7 +65,7 @@ def marks(run: RunFiles) -> Table:
         for mark in ordered
     ]
     columns = ("mark", "count", "", "what it means")
-    return _table("Marks", columns, rows, numeric=(1,), where="marks.json")
+    return _table("Marks", columns, rows, numeric=(1,), where="marks.json", limit=120)
 
 
 def pools(run: RunFiles) -> Table:
