@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
+from harness.cli import measure_options, load_options, serve_options
 from harness.cli import compare as compare_command
-from harness.cli import load_options, serve_options
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
@@ -76,6 +76,18 @@ def load(context: click.Context, /, **flags: Any) -> None:
     from harness.cli import load as load_command
 
     raise SystemExit(load_command.run(context, flags))
+
+
+@cli.command("calibrate")
+@measure_options.options
+def calibrate(**flags: Any) -> None:
+    """Measure this machine and write a preset that --hardware takes.
+
+    Exits with 5 when the machine was too busy for a sample to be believed; the file names it.
+    """
+    from harness.cli import measure
+
+    raise SystemExit(measure.run(flags))
 
 
 @cli.command("smoke")

@@ -138,6 +138,9 @@ class RooflineCompute:
         self._copy_launch_s, self._fragment_s = path.launch_s, path.fragment_s
         links = (hardware.to_host_bandwidth, hardware.to_device_bandwidth)
         self._copy_byte_s = tuple(1 / (link * path.efficiency) for link in links)
+        self._copy_rates = tuple(
+            hardware.copy_rate(io_backend, mem_layout, direction.name) for direction in Direction
+        )
         token_bytes = self._full_kv_bytes + self._swa_kv_bytes
         self._layer_fragment_bytes = page_size * token_bytes / (2 * shape.attention_layers)
 
@@ -176,6 +179,9 @@ class RooflineCompute:
         return self._overhead_s + matrix_s + attend_s
 
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
+        measured = self._copy_rates[direction]
+        if measured is not None:
+            return measured.begin_s + num_bytes / measured.bandwidth
         pieces = fragments(
             self._layout, pages=pages, layer_fragments=num_bytes / self._layer_fragment_bytes
         )

@@ -2,11 +2,14 @@
 
 Peaks are the vendor's, dense; link speeds are what copies from pinned memory are seen to reach.
 The efficiencies and overheads are assumptions, the same for all GPUs, and named so that a run's
-record shows them. Invariant: nothing here was measured on the machine that runs this program.
+record shows them. Invariant: nothing here was measured on the machine that runs this program; what
+was comes from a file that `bench.py calibrate` has written.
 """
 
 import enum
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from cache.config import ConfigError
 from cache.layout import Layout
@@ -22,11 +25,23 @@ class IoBackend(enum.StrEnum):
     KERNEL = "kernel"
 
 
+class CopyRate(NamedTuple):
+    """Measured: what a copy takes before its first byte, and bytes per second from then on.
+    `direction` is the name of a `compute.Direction`."""
+
+    backend: IoBackend
+    layout: Layout
+    direction: str
+    begin_s: float
+    bandwidth: float
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """One device. Speeds are bytes or operations per second, in one direction; times seconds.
 
     `mfu` and `mbu` are the shares of the arithmetic and bandwidth peaks that a forward reaches.
+    `copies`, where they were measured, stand for the links and the model of a copy.
     """
 
     name: str
@@ -42,6 +57,16 @@ class Hardware:
     step_overhead_s: float = 300e-6  # scheduling and launching one forward
     allreduce_s: float = 10e-6  # latency of one reduction between ranks, two in each layer
     agreement_s: float = 50e-6  # latency of one number agreed on between the ranks' schedulers
+    copies: tuple[CopyRate, ...] = ()
+
+    def copy_rate(self, backend: IoBackend, layout: Layout, direction: str) -> CopyRate | None:
+        """What was measured; None where nothing was. Where only one backend was measured, there is
+        only one."""
+        found = [rate for rate in self.copies if rate[1:3] == (layout, direction)]
+        for rate in found:
+            if rate.backend is backend:
+                return rate
+        return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +153,19 @@ HARDWARE = {hardware.name: hardware for hardware in _PRESETS}
 
 
 def load_hardware(name: str) -> Hardware:
-    """The preset of that name, in any case. Raises `ConfigError`."""
+    """The preset of that name, in any case, or the one in a file that `bench.py calibrate` has
+    written. Raises `ConfigError`."""
+    if Path(name).suffix == ".json":
+        from harness.engine.hardware_file import read_hardware
+
+        return read_hardware(Path(name))
     for known, hardware in HARDWARE.items():
         if known.lower() == name.lower():
             return hardware
-    raise ConfigError(f"no hardware {name!r}: choose --hardware {', '.join(HARDWARE)}")
+    known = ", ".join(HARDWARE)
+    raise ConfigError(
+        f"no hardware {name!r}: choose --hardware {known}, or a .json from bench.py calibrate"
+    )
 
 
 def fragments(layout: Layout, *, pages: int, layer_fragments: float) -> float:

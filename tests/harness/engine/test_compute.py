@@ -1,6 +1,7 @@
 """Compute models against numbers worked out by hand, and the laws that any model must keep."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from harness.engine.compute import (
     Work,
     prefill_work,
 )
-from harness.engine.hardware import HARDWARE, Hardware, IoBackend
+from harness.engine.hardware import HARDWARE, CopyRate, Hardware, IoBackend
 
 # 100 body weights a layer and token are easy to multiply: 4 query heads of 2, 2 KV heads of 2.
 SHAPE = ModelShape(
@@ -181,3 +182,13 @@ def test_time_goes_forward_even_when_nothing_costs_anything():
     assert null.copy_s(0, 0, Direction.DEVICE_TO_HOST) == NULL_TICK_S
     assert _roofline().step_s(Work()) == 0.25
     assert _roofline().copy_s(0, 0, Direction.HOST_TO_DEVICE) > 0
+
+
+def test_copies_take_what_was_measured_where_it_was():
+    rate = CopyRate(IoBackend.DIRECT, Layout.PAGE_FIRST, Direction.HOST_TO_DEVICE.name, 0.5, 4e6)
+    hardware = replace(HARDWARE["cpu"], copies=(rate,))
+    assumed = _roofline(mem_layout=Layout.PAGE_FIRST, hardware=HARDWARE["cpu"])
+    measured = _roofline(mem_layout=Layout.PAGE_FIRST, hardware=hardware)
+    assert measured.copy_s(8_000_000, 9, Direction.HOST_TO_DEVICE) == 0.5 + 2.0
+    other = (8_000_000, 9, Direction.DEVICE_TO_HOST)
+    assert measured.copy_s(*other) == assumed.copy_s(*other)
