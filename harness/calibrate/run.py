@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import psutil
 import torch
@@ -44,7 +45,7 @@ def calibrate(
     """Measure everything, one thing after another. What no measurement gives is the assumption of
     the preset that is nearest: that of the CPU, or of an H200."""
     base = HARDWARE["H200" if settings.device != "cpu" else "cpu"]
-    fields: dict[str, object] = {"memory_bytes": _memory(settings.device)}
+    fields: dict[str, Any] = {"memory_bytes": _memory(settings.device)}
     samples: list[Sample] = []
     misfits: dict[str, float] = {}
     for measurement in measurements:
@@ -55,7 +56,7 @@ def calibrate(
         on_measured(measurement.NAME, found)
     fields |= {"name": f"measured {settings.device}", "source": _source(settings)}
     assumed = tuple(name for name in Hardware.__slots__ if name not in fields)
-    return Calibrated(replace(base, **fields), tuple(samples), misfits, assumed)  # type: ignore[arg-type]
+    return Calibrated(replace(base, **fields), tuple(samples), misfits, assumed)
 
 
 def _memory(device: str) -> int:
