@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
-from harness.cli import measure_options, load_options, serve_options
 from harness.cli import compare as compare_command
+from harness.cli import load_options, measure_options, serve_options
 from harness.cli import soak as soak_command
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
