@@ -86,6 +86,15 @@ class Compute(Protocol):
         """Seconds that ranks take to agree on one number."""
 
 
+class Parts(NamedTuple):
+    """Seconds of one step. The longer of each pair is what a roofline takes."""
+
+    matrix_s: float
+    matrix_byte_s: float
+    attend_s: float
+    attend_byte_s: float
+
+
 class NullCompute:
     """Nothing costs anything but one tick, which keeps events apart."""
 
@@ -150,19 +159,28 @@ class RooflineCompute:
         return self._overhead_s
 
     def step_s(self, work: Work) -> float:
+        if not work.prefill_tokens + work.decode_requests:
+            return self._overhead_s
+        matrix_s, matrix_byte_s, attend_s, attend_byte_s = self.parts(work)
+        sequences = work.prefill_requests + work.decode_requests
+        return (
+            self._overhead_s
+            + sequences * self._sequence_s
+            + (matrix_s if matrix_s > matrix_byte_s else matrix_byte_s)
+            + (attend_s if attend_s > attend_byte_s else attend_byte_s)
+        )
+
+    def parts(self, work: Work) -> Parts:
+        """What a step's arithmetic and its bytes would take, each alone."""
         (
             prefill, context, read, in_window, window_read, chunks,
             decodes, decode_context, decode_window,
         ) = work  # fmt: skip
         tokens = prefill + decodes
-        if not tokens:
-            return self._overhead_s
         matrix_s = tokens * self._token_flop_s + (chunks + decodes) * self._head_flop_s
         matrix_byte_s = self._dense_byte_s
         if self._expert_byte_s:
             matrix_byte_s += self._expert_byte_s * (1.0 - self._expert_missed**tokens)
-        if matrix_byte_s > matrix_s:
-            matrix_s = matrix_byte_s
         attend_flop_s = (context + decode_context) * self._full_flop_s
         attend_byte_s = (read + decode_context + decodes) * self._full_byte_s
         window = self._window
@@ -175,8 +193,7 @@ class RooflineCompute:
         if self._state_byte_s:
             attend_flop_s += tokens * self._state_flop_s
             attend_byte_s += (chunks + decodes) * self._state_byte_s
-        attend_s = attend_flop_s if attend_flop_s > attend_byte_s else attend_byte_s
-        return self._overhead_s + matrix_s + attend_s
+        return Parts(matrix_s, matrix_byte_s, attend_flop_s, attend_byte_s)
 
     def copy_s(self, num_bytes: int, pages: int, direction: Direction) -> float:
         measured = self._copy_rates[direction]
@@ -210,13 +227,14 @@ class RooflineCompute:
         self._expert_missed = 1 - shape.experts_active / shape.experts if shape.experts else 1.0
         reductions = 2 * shape.layers if tp > 1 else 0
         self._overhead_s = hardware.step_overhead_s + reductions * hardware.allreduce_s
+        self._sequence_s = hardware.sequence_overhead_s
 
     def _set_attention(
         self, shape: ModelShape, hardware: Hardware, tp: int, kv_dtype: KvDtype
     ) -> None:
         """Seconds per token attended to, and per token read or written. Attention computes in 16
         bits whatever the cache holds."""
-        flops = hardware.bf16_flops * hardware.mfu
+        flops = hardware.bf16_flops * (hardware.attention_mfu or hardware.mfu)
         bandwidth = hardware.memory_bandwidth * hardware.mbu
         heads = shape.query_heads / tp
         kinds = (shape.full, shape.swa)

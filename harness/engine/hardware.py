@@ -54,7 +54,9 @@ class Hardware:
     to_device_bandwidth: float
     mfu: float = 0.5
     mbu: float = 0.8
+    attention_mfu: float = 0.0  # the share that attention reaches; 0: `mfu`
     step_overhead_s: float = 300e-6  # scheduling and launching one forward
+    sequence_overhead_s: float = 0.0  # and each of its requests
     allreduce_s: float = 10e-6  # latency of one reduction between ranks, two in each layer
     agreement_s: float = 50e-6  # latency of one number agreed on between the ranks' schedulers
     copies: tuple[CopyRate, ...] = ()
