@@ -8,7 +8,7 @@ HUNT = $(RUN) bench.py hunt --budget 60s --seed commit $(ARGS) || [ $$? -eq 5 ]
 TYPED := bench.py cache workloads harness tools
 
 .DEFAULT_GOAL := help
-.PHONY: help venv soak test hunt lint bench lock sglang test-sglang clean
+.PHONY: help venv soak test hunt lint bench lock sglang test-sglang ci-sglang clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ sglang: $(READY) ## Bring a release of SGLang to torture (VERSION=0.5.12) and im
 
 test-sglang: $(READY) ## Repeat what was found in releases of SGLang; skips those that are not there
 	@$(RUN) -m pytest -q -n0 -m sglang tests/harness/targets $(ARGS)
+
+ci-sglang: $(READY) ## As sglang and test-sglang for one release, where its wheel can be had
+	@$(RUN) -m harness.targets.sglang.ci $(VERSION)
 
 clean: ## Remove .venv and every tool's cache; runs in results/ stay
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

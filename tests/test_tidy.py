@@ -22,6 +22,7 @@ ENTRY_POINTS = {
     "harness.faults.mutation",
     "harness.model.corpus",
     "harness.targets.sglang.__main__",
+    "harness.targets.sglang.ci",
     "harness.targets.sglang.publish",
 }
 REPEATABLE = ("cache/", "harness/explore/")

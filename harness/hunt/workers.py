@@ -16,7 +16,8 @@ from harness.explore.outcome import Scenario
 from harness.explore.prng import derive
 from harness.faults import fault_named
 from harness.hunt.scenario import swarm
-from harness.targets.choose import REFERENCE, target_of
+from harness.targets.choose import REFERENCE, target_of, version_in
+from harness.targets.sglang.environment import check_known
 from harness.targets.sglang.scenario import swarm as release_swarm
 
 SLICE_S = 0.5
@@ -127,11 +128,12 @@ def _receive_last(ready: Connection, report: Report) -> None:
 
 
 def _work(search: Search, job: int, out: Connection, stop: "mp.synchronize.Event") -> None:
-    """One process: campaign slices until the time is up or it is told to stop."""
-    started = time.monotonic()
+    """One process: campaign slices until the time is up or it is told to stop. Its time begins when
+    what it tortures has been built: importing a release takes a dozen seconds."""
+    campaign = None
     try:
         campaign = campaign_of(search, job)
-        reached = 0.0
+        started, reached = time.monotonic(), 0.0
         while reached < search.budget_s and not stop.is_set():
             reached = min(search.budget_s, max(reached, time.monotonic() - started) + SLICE_S)
             report = campaign.run(
@@ -149,7 +151,8 @@ def _work(search: Search, job: int, out: Connection, stop: "mp.synchronize.Event
                 break
         out.send(campaign.report)
     except KeyboardInterrupt:
-        out.send(campaign.report)
+        if campaign is not None:
+            out.send(campaign.report)
     finally:
         out.close()
 
@@ -174,7 +177,7 @@ class _Scenarios:
         shares = {**shares, **{name: share for name, share in told.items() if share is not None}}
         self._swarms = [swarm(grain, **shares) for grain in grains]
         if search.target != REFERENCE:
-            self._swarms = [release_swarm()]
+            self._swarms = [release_swarm(check_known(version_in(search.target)))]
         self._fixed = search.scenario
         self._drawn = job
 

@@ -14,12 +14,17 @@ from harness.targets.sglang.table import NEEDED
 
 ROOT = Path(".sglang")
 PACKAGES = "packages"
+DOWNLOAD_S = 150  # for one wheel; the largest has 14 MB
 PARTS = ("sglang/srt/", "sglang/jit_kernel/", "sglang/kernels/", "sglang/kernel_api_logging.py")
 TOP = ("sglang/utils.py", "sglang/version.py", "sglang/global_config.py", "sglang/_version.py")
 
 
 class MissingRelease(Exception):
     """A release that cannot be tortured here; one line that says what to type."""
+
+
+class Unavailable(MissingRelease):
+    """A wheel that cannot be had: no network, a mirror too slow, none for this Python."""
 
 
 def folder_of(version: str, root: Path = ROOT) -> Path:
@@ -41,7 +46,8 @@ def check_known(version: str) -> Era:
 
 
 def fetch(version: str, root: Path = ROOT) -> Path:
-    """Download the wheels with pip and unpack what the scheduler and the cache are made of."""
+    """Download the wheels with pip and unpack what the scheduler and the cache are made of;
+    `Unavailable` where one cannot be had."""
     wheel = check_known(version).wheel
     folder = root / wheel
     packages = root / PACKAGES
@@ -69,12 +75,20 @@ def _download(what: str, root: Path) -> Path:
     wheels = root / "wheels"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary", ":all:", "--disable-pip-version-check"]
-    done = subprocess.run([*command, "--dest", str(wheels), what], capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            [*command, "--dest", str(wheels), what],
+            capture_output=True,
+            text=True,
+            timeout=DOWNLOAD_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{what} did not arrive within {DOWNLOAD_S} s") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        raise MissingRelease(f"{what} cannot be downloaded: {last}")
+        raise Unavailable(f"{what} cannot be downloaded: {last}")
     name, _, version = what.partition("==")
     found = sorted(wheels.glob(f"{name}-{version}-*.whl"))
     if not found:
-        raise MissingRelease(f"{what} has no wheel for this Python")
+        raise Unavailable(f"{what} has no wheel for this Python")
     return found[0]

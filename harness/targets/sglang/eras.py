@@ -17,6 +17,7 @@ class Era(NamedTuple):
     barrier: str = ""
     graphs: bool = False
     plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
+    small_host: bool = True  # a host pool may be smaller than the device's
 
     @property
     def wheel(self) -> str:
@@ -30,8 +31,8 @@ class Era(NamedTuple):
 
 
 ERAS = (
-    Era("0.5.12", "monolith", "one tree class, ongoing copies by node"),
-    Era("0.5.13", "monolith", "host locks", barrier="schedule"),
+    Era("0.5.12", "monolith", "one tree class, ongoing copies by node", small_host=False),
+    Era("0.5.13", "monolith", "host locks", barrier="schedule", small_host=False),
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
     Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
     Era("0.5.20", "core", "receipts", barrier="launch", graphs=True, plans=True),

@@ -6,6 +6,7 @@ Invariant: one process imports one release; nothing but names in the table is st
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -49,6 +50,12 @@ def has(name: str) -> bool:
 
 def modules() -> list[ModuleType]:
     """The release's own modules that have been imported, by name."""
+    return _modules(len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _modules(imported: int) -> list[ModuleType]:
+    """Modules come and never go, so their number tells whether there is a new one."""
     names = sorted(name for name in sys.modules if name.startswith(f"{ROOT}."))
     found = [sys.modules[name] for name in names]
     return [module for module in found if not isinstance(module, _Module)]

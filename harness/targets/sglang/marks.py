@@ -25,6 +25,7 @@ MEANINGS = (
     Meaning("abort", "a client left before its answer was complete"),
     Meaning("chunked_prefill", "a prompt was computed in chunks"),
     Meaning("turn", "a later turn of a conversation was served"),
+    Meaning("ranks_skewed", "the copies of two ranks had come to different points"),
 )
 REQUIRED = ("prefix_hit", "backup", "demotion", "load_back", "host_eviction", "chunked_prefill")
 
@@ -45,6 +46,7 @@ class Marks:
 
     def settled(self) -> None:
         counts, world = self.counts, self._world
+        loading = self._view.loading()
         after = {}
         for node in self._view.nodes():
             state = (
@@ -60,12 +62,11 @@ class Marks:
             counts["backup"] += state[1] and not before[1]
             counts["demotion"] += before[0] and not state[0] and state[1]
             counts["window_tombstoned"] += before[2] and not state[2] and state[0]
-            counts["window_loaded"] += state[2] and not before[2] and node.id in self._loading
+            counts["window_loaded"] += state[2] and not before[2] and node.id in loading
             in_flight = node.id in self._view.writing()
             counts["split_with_copy_in_flight"] += state[3] < before[3] and in_flight
         for node_id, before in self._before.items():
             counts["host_eviction"] += node_id not in after and before[1]
-        loading = self._view.loading()
         counts["load_back"] += len(loading - self._loading)
         counts["loads_overlap"] += len(loading) > 1
         counts["retraction"] += any(req.is_retracted for req in world.live.values())

@@ -41,6 +41,13 @@ def page_of(scenario: Scenario) -> int:
     return 1 if "mamba" in scenario["components"] else int(scenario["page_size"])
 
 
+def shared_of(scenario: Scenario, row: dict[str, Any]) -> int:
+    """Tokens of a request's group prefix: its pages, and those that all are stretched by."""
+    page = page_of(scenario)
+    stretch = -(-int(scenario.get("stretch", 0)) // page)
+    return (int(row["shared"]) + stretch) * page if row["shared"] else 0
+
+
 def prompts_of(scenario: Scenario) -> list[Prompt]:
     """In the order of their numbers; lengths are made to fit one request into the pools."""
     page = page_of(scenario)
@@ -53,7 +60,7 @@ def prompts_of(scenario: Scenario) -> list[Prompt]:
             Prompt(
                 id=row["id"],
                 group=row["group"],
-                shared=row["shared"] * page,
+                shared=shared_of(scenario, row),
                 tail=row["tail"],
                 own=1 + row["own"] + row["pages"] * page,
                 answer=row["answer"],

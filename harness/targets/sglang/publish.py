@@ -1,5 +1,5 @@
-"""Writes what was found in releases, from the kept replays: a page and a script for each finding,
-and the table of all of them.
+"""Writes what was found in releases, from the kept replays: a page for each, a script for the first
+of each kind, and the table of all of them.
 
 `findings.toml` beside the replays says what a replay cannot: what was expected, which function does
 it, whether it is known and since when it is fixed. Every replay is repeated ten times first.
@@ -25,7 +25,8 @@ HEAD = """# What was found in released SGLang
 
 Each row is a finding of `bench.py hunt --target sglang==VERSION`, shrunk, confirmed by reading the
 code path, and repeated ten times out of ten. How it works: [docs/sglang.md](../../docs/sglang.md).
-A page ready to be posted and a script that needs only the release lie in [sglang/](sglang/).
+A page ready to be posted lies in [sglang/](sglang/), and for the first of each kind a script that
+needs only the release; `python bench.py replay FILE --script OUT.py` writes the others.
 
 | release | finding | oracle | steps | found after | upstream | fixed |
 | --- | --- | --- | ---: | ---: | --- | --- |
@@ -93,9 +94,17 @@ def _write(finding: Finding, replay: Replay) -> None:
         )
     )
     script = finding.path.with_suffix(".py")
-    script.write_text(script_of(replay, finding.title, told), encoding="utf-8")
+    if has_script(finding):
+        script.write_text(script_of(replay, finding.title, told), encoding="utf-8")
+    else:
+        script.unlink(missing_ok=True)
     finding.path.with_suffix(".md").write_text(page(finding, replay, told), encoding="utf-8")
     print(f"{finding.slug}: {TIMES} of {TIMES} replays agree, digest {replay.digest}")
+
+
+def has_script(finding: Finding) -> bool:
+    """Whether its script is kept: of findings with one title, the first one's."""
+    return next(one.slug for one in findings() if one.title == finding.title) == finding.slug
 
 
 def page(finding: Finding, replay: Replay, story: str) -> str:
@@ -123,8 +132,8 @@ def page(finding: Finding, replay: Replay, story: str) -> str:
 
 ## Reproduce
 
-Either `python {finding.slug}.py` with the release and torch, no GPU needed, or
-`python bench.py replay {finding.path.as_posix()}`. Found with `{finding.command}`.
+{_how(finding)} Found with
+`{finding.command}`.
 
 ## Steps
 
@@ -135,6 +144,18 @@ absent. `sched` is the scheduler, `fwd` the forward stream, `d2h` and `h2d` the 
 {story.strip()}
 ```
 """
+
+
+def _how(finding: Finding) -> str:
+    script, replay = f"{finding.slug}.py", f"python bench.py replay {finding.path.as_posix()}"
+    if has_script(finding):
+        return (
+            f"Either `python {script}` with the release and torch, no GPU needed, or\n`{replay}`."
+        )
+    return (
+        f"Either `{replay}`, or `{replay} --script {script}` and then `python {script}`"
+        " anywhere, with the\nrelease and torch, no GPU needed."
+    )
 
 
 def configuration(replay: Replay) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
+from harness.targets.sglang import agreement
 from harness.targets.sglang.device import Copy, Device, device_module
 from harness.targets.sglang.eras import era_of
 from harness.targets.sglang.loader import has, load, modules, upstream
@@ -111,8 +112,18 @@ class Release:
 
     def fresh(self) -> None:
         """Number nodes, moments and boundaries from the start, as a new process would."""
-        self.find("UnifiedTreeNode").counter = 0
-        self.find("next_component_uuid").__globals__["_COMPONENT_UUID_COUNTER"] = 1
+        self.number_from((0, 1))
+
+    def numbers(self) -> tuple[int, int]:
+        """Where a process has come to with them."""
+        boundaries = self.find("next_component_uuid").__globals__
+        return self.find("UnifiedTreeNode").counter, boundaries["_COMPONENT_UUID_COUNTER"]
+
+    def number_from(self, numbers: tuple[int, int]) -> None:
+        """Go on from there."""
+        self.find("UnifiedTreeNode").counter = numbers[0]
+        boundaries = self.find("next_component_uuid").__globals__
+        boundaries["_COMPONENT_UUID_COUNTER"] = numbers[1]
 
     def request_of(self, rid: str, tokens: list[int], answer: int) -> Any:
         """A request as `Scheduler.handle_generate_request` makes it; it answers to the end."""
@@ -159,6 +170,7 @@ class Release:
             kind = self.find(pool)
             kind.backup_from_device_all_layer = back_up
             kind.load_to_device_per_layer = load_layer
+        agreement.install()  # process groups: ranks of one process agree
         self.find("UnifiedRadixCache").pretty_print = lambda cache: None  # the story tells it
 
 

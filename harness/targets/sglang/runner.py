@@ -4,8 +4,9 @@ Invariant: a verdict's class says which promise broke and where, never which num
 """
 
 import re
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness.explore.kernel import Ended, Point, Task
 from harness.explore.marks import run_marks
@@ -13,7 +14,8 @@ from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
 from harness.targets.sglang.marks import Marks
-from harness.targets.sglang.oracles import ORACLES, Broken
+from harness.targets.sglang.oracles import ORACLES, Broken, Oracle
+from harness.targets.sglang.pair import Pair
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import World
@@ -21,14 +23,57 @@ from harness.targets.sglang.world import World
 STEP_LIMIT = 3_000
 
 
+class Seat(NamedTuple):
+    """A rank and who looks into its cache."""
+
+    world: World
+    view: View
+
+
 class Spectator(Protocol):
     """Somebody who looks on, such as a teller of stories. Changes nothing."""
 
-    def begin(self, world: World, view: View) -> None: ...
+    def begin(self, seats: Sequence[Seat]) -> None: ...
 
     def on_step(self, task: Task, point: Point) -> None: ...
 
     def after_step(self, task: Task, point: Point) -> None: ...
+
+
+class _Stage:
+    """One rank with all oracles watching, or two whose decisions are compared."""
+
+    def __init__(self, release: Release, scenario: Scenario, without: tuple[str, ...]) -> None:
+        self.pair = Pair(release, scenario) if scenario.get("ranks", 1) > 1 else None
+        worlds = self.pair.ranks if self.pair else [World(release, scenario)]
+        self.seats = [Seat(world, View(world.cache, world.pools)) for world in worlds]
+        self.oracles: list[Oracle] = []
+        first = self.seats[0]
+        if self.pair is None:
+            seen = [kind for kind in ORACLES if first.view.opaque <= kind.sees_opaque]
+            self.oracles = [kind(*first) for kind in seen if kind.name not in without]
+        self.marks = Marks(*first)
+        for seat in self.seats:
+            seat.world.watchers = [seat.view]
+        first.world.watchers += [*self.oracles, self.marks]
+        self.kernel = first.world.kernel
+
+    def start(self) -> None:
+        (self.pair or self.seats[0].world).start()
+
+    def rest(self) -> None:
+        """Everything has ended: is all as it should be? Ranks are compared while they run."""
+        if self.pair is None:
+            self.seats[0].world.rest()
+            self.seats[0].view.forget()
+            for oracle in self.oracles:
+                oracle.at_rest()
+
+    def reached(self) -> dict[str, int]:
+        counts = {mark: n for mark, n in self.marks.counts.items() if n}
+        if self.pair is not None and self.pair.skewed:
+            counts["ranks_skewed"] = self.pair.skewed
+        return counts
 
 
 class ReleaseRunner:
@@ -42,17 +87,12 @@ class ReleaseRunner:
         self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
     ) -> Outcome:
         """Build, torture, judge. The scenario and the choices decide, whoever looks on."""
-        world = World(self.release, scenario)
-        view = View(world.cache, world.pools)
-        seen = [kind for kind in ORACLES if view.opaque <= kind.sees_opaque]
-        oracles = [kind(world, view) for kind in seen if kind.name not in self._without]
-        marks = Marks(world, view)
-        world.watchers = [view, *oracles, marks]
-        kernel = world.kernel
+        stage = _Stage(self.release, scenario, self._without)
+        kernel = stage.kernel
         if spectator is not None:
-            spectator.begin(world, view)
+            spectator.begin(stage.seats)
             kernel.on_step, kernel.after_step = spectator.on_step, spectator.after_step
-        world.start()
+        stage.start()
         search = Search(chooser)
         ended = kernel.run(search, step_limit=STEP_LIMIT)
         if isinstance(ended.error, Divergence):
@@ -63,19 +103,15 @@ class ReleaseRunner:
         verdict = _judge(ended)
         if verdict is None:
             try:
-                world.rest()
-                view.forget()
-                for oracle in oracles:
-                    oracle.at_rest()
+                stage.rest()
             except Exception as error:
                 verdict = verdict_of(error)
         tape = search.tape
-        reached = {mark: n for mark, n in marks.counts.items() if n}
         return Outcome(
             verdict=verdict,
             ended=ended,
             tape=tape,
-            marks=run_marks(tape.order, tape.points, reached),
+            marks=run_marks(tape.order, tape.points, stage.reached()),
         )
 
 

@@ -1,8 +1,8 @@
 """What a small server is made of, as plain data; every schedule draws one of its own.
 
-Invariant: only what the release accepts is drawn (host pools larger than the device's, a page of 1
-with recurrent states), and every request fits into an empty cache, so whoever waits for ever waits
-for something that was lost.
+Invariant: only what the release accepts is drawn (where it insists, host pools larger than the
+device's; a page of 1 with recurrent states), and every request fits into an empty cache, so
+whoever waits for ever waits for something that was lost.
 """
 
 from collections.abc import Iterator
@@ -10,28 +10,31 @@ from typing import Any
 
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
-from harness.targets.sglang.prompts import page_of
+from harness.targets.sglang.eras import Era
+from harness.targets.sglang.prompts import page_of, shared_of
 from harness.targets.sglang.shape import Shape
 
 ANSWER_AT_MOST = 6  # tokens
 
 _REQUEST: dict[str, Knob] = {
-    "group": Number(0, 1),
-    "shared": Number(0, 7),  # pages of the group's prefix
+    "group": Number(0, 2),
+    "shared": Number(0, 7),  # pages of the group's prefix, stretched where it is not empty
     "tail": Number(0, 2),  # which tail stands behind it
     "pages": Number(0, 3),  # whole pages of that tail
     "own": Number(0, 3),  # and tokens
     "answer": Number(1, ANSWER_AT_MOST),
     "turn": Feature(0.2),  # goes on where the request before it ended
-    "waits": Feature(0.4),  # is sent when the request before it has ended
+    "waits": Feature(0.5),  # is sent when the request before it has ended
     "abort": Feature(0.15),
 }
 COMPONENTS = ("full+swa", "full", "full+mamba")
 POLICIES = ("write_through", "write_through_selective", "write_back")
 
 
-def swarm() -> Swarm:
-    """Every schedule its own sizes, policies and request mix."""
+def swarm(era: Era | None = None) -> Swarm:
+    """Every schedule its own sizes, policies and request mix: those that this release takes, or
+    that any does."""
+    small = (0.5, 0.5) if era is None or era.small_host else ()
     return Swarm(
         knobs={
             "components": Options(("full+swa", "full+swa", "full", "full+mamba")),
@@ -40,14 +43,17 @@ def swarm() -> Swarm:
             "spare": Number(0, 10),  # pages beyond what the largest request needs
             "swa_spare": Number(0, 6),
             "states": Number(0, 6),
-            "ratio": Options((1.0, 2.0, 1.0, 1.0, 0.0)),
+            "ratio": Options((1.0, 2.0, 1.0, 1.0, 0.0, *small)),
             "policy": Options(POLICIES),
+            # Tokens that prefixes are longer by: releases from 0.5.13 on load back 10 or more.
+            "stretch": Options((0, 12, 12, 24)),
             "chunk": Number(1, 5),  # pages
             "running": Number(1, 3),
             "overlap": Feature(0.5),
+            "ranks": Options((1, 1, 1, 1, 2)),
             "mixed": Feature(0.1),
             "schedule_policy": Options(("fcfs", "lpm")),
-            "requests": Many(_REQUEST, 1, 8),
+            "requests": Many(_REQUEST, 1, 10),
         },
         fixed={},
     )
@@ -85,7 +91,7 @@ def shape_of(scenario: Scenario) -> Shape:
         prefill=4 * chunk,
         running=running,
         context=longest + 64,
-        overlap=scenario["overlap"] and not mamba,
+        overlap=scenario["overlap"] and not mamba and scenario.get("ranks", 1) == 1,
         mixed=scenario["mixed"],
         schedule_policy=scenario["schedule_policy"],
     )
@@ -100,7 +106,7 @@ def _longest(scenario: Scenario, page: int) -> int:
     best = before = 0
     for row in scenario["requests"]:
         own = 1 + row["own"] + row["pages"] * page
-        start = before if row["turn"] and before else row["shared"] * page
+        start = before if row["turn"] and before else shared_of(scenario, row)
         before = start + own + row["answer"]
         best = max(best, before)
     return best

@@ -1,12 +1,14 @@
 """A finding in a release as a story: each step with what it did to the tree, who held what."""
 
+from collections.abc import Sequence
+
 from harness.explore.kernel import Point, Task
 from harness.explore.outcome import Outcome, Scenario
 from harness.explore.tape import StrictReplay, Tape
 from harness.hunt.picture import NodeState, Picture, changes
 from harness.hunt.story import Step, Story
 from harness.targets.sglang.oracles import Ledger
-from harness.targets.sglang.runner import ReleaseRunner
+from harness.targets.sglang.runner import ReleaseRunner, Seat
 from harness.targets.sglang.view import Node, View
 from harness.targets.sglang.world import World
 
@@ -18,21 +20,18 @@ class Teller:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
-        self._world: World | None = None
-        self._view: View | None = None
+        self._seats: Sequence[Seat] = ()
         self._before: Picture | None = None
 
-    def begin(self, world: World, view: View) -> None:
-        self._world, self._view = world, view
-        self._before = picture_of(world, view)
+    def begin(self, seats: Sequence[Seat]) -> None:
+        self._seats = seats
+        self._before = _all(seats)
 
     def on_step(self, task: Task, point: Point) -> None: ...
 
     def after_step(self, task: Task, point: Point) -> None:
-        assert self._world is not None
-        assert self._view is not None
         assert self._before is not None
-        after = picture_of(self._world, self._view)
+        after = _all(self._seats)
         told = (*changes(self._before, after), *_pools(self._before, after))
         self.steps.append(Step(len(self.steps) + 1, task.name, point.name, (), told))
         self._before = after
@@ -47,6 +46,24 @@ def tell(runner: ReleaseRunner, scenario: Scenario, tape: Tape) -> tuple[Story, 
     teller = Teller()
     outcome = runner.run(scenario, StrictReplay(tape), teller)
     return Story(outcome.verdict, tuple(teller.steps), teller.end()), outcome
+
+
+def _all(seats: Sequence[Seat]) -> Picture:
+    """Every rank's tree; ranks are named where there are several."""
+    pictures = [picture_of(world, view) for world, view in seats]
+    if len(pictures) == 1:
+        return pictures[0]
+    nodes: dict[int, NodeState] = {}
+    pools: dict[str, str] = {}
+    locks: list[str] = []
+    copies: list[str] = []
+    for rank, one in enumerate(pictures):
+        for number, node in one.nodes.items():
+            nodes[number * len(seats) + rank] = node._replace(label=f"rank {rank} {node.label}")
+        pools |= {f"rank {rank} {name}": text for name, text in one.pools.items()}
+        locks += [f"rank {rank} {text}" for text in one.locks]
+        copies += [f"rank {rank} {text}" for text in one.copies]
+    return Picture(nodes, pools, tuple(locks), tuple(copies))
 
 
 def picture_of(world: World, view: View) -> Picture:

@@ -3,7 +3,7 @@
 Invariant: looking changes nothing; no method of the cache that touches recency is called.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,12 +75,14 @@ class View:
         self.pools = pools
         self.components = [NAMES[int(kind)] for kind in cache.tree_components]
         self._seen: list[Node] | None = None
+        self._free: dict[tuple[str, str], Slots] = {}
         self.opaque = type(self.tree).__name__.startswith("Rust")  # it shows no nodes
         self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
 
     def forget(self) -> None:
         """The cache may have changed: look again."""
         self._seen = None
+        self._free = {}
 
     def reads(self, row: object) -> None: ...
 
@@ -127,6 +129,15 @@ class View:
 
     def free(self, component: str) -> Slots:
         """The free device slots of a pool, one entry a slot."""
+        return self._once("device", component, self._device_free)
+
+    def _once(self, tier: str, component: str, look: Callable[[str], Slots]) -> Slots:
+        found = self._free.get((tier, component))
+        if found is None:
+            found = self._free[tier, component] = look(component)
+        return found
+
+    def _device_free(self, component: str) -> Slots:
         allocator = self.pools.allocator
         if component == "mamba":
             rows = self.pools.rows
@@ -147,6 +158,10 @@ class View:
         return int(getattr(allocator, name, allocator).size)
 
     def host_free(self, component: str) -> Slots:
+        """As `free`, of a host pool."""
+        return self._once("host", component, self._free_on_host)
+
+    def _free_on_host(self, component: str) -> Slots:
         pool = self._host_pool(component)
         free = [pool.free_slots, *getattr(pool, "release_slots", ())]  # set aside from 0.5.17 on
         return np.concatenate([np.asarray(slots, dtype=np.int64) for slots in free])
@@ -188,3 +203,12 @@ def _free_of(allocator: Any, group: list[Any]) -> Slots:
     slots = (pages[:, None] * size + np.arange(size)).reshape(-1) if size > 1 else pages
     waiting = [item.numpy().astype(np.int64) for item in group]
     return np.concatenate([slots, *waiting]).astype(np.int64)
+
+
+def among(slots: Slots, others: Slots) -> Slots:
+    """Those of `slots` that are in `others`; slots are small numbers."""
+    if not len(slots) or not len(others):
+        return EMPTY
+    there = np.zeros(max(int(slots.max()), int(others.max())) + 1, dtype=bool)
+    there[others] = True
+    return slots[there[slots]]

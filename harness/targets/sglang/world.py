@@ -86,8 +86,17 @@ class Watcher(Protocol):
 class World:
     """Built for one run of one scenario around a fresh cache of the release."""
 
-    def __init__(self, release: Release, scenario: Scenario) -> None:
-        self.kernel = Kernel()
+    def __init__(
+        self,
+        release: Release,
+        scenario: Scenario,
+        *,
+        kernel: Kernel | None = None,
+        changed: Signal | None = None,
+        answers: Signal | None = None,
+    ) -> None:
+        """The kernel and the signals are its own, unless it is one of several ranks."""
+        self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
@@ -100,8 +109,8 @@ class World:
         self.era = release.era
         self._launched: Launch | None = None
         self._inbox: list[Any] = []
-        self._changed = Signal("changed")
-        self._answers = Signal("answers")
+        self._changed = changed or Signal("changed")
+        self._answers = answers or Signal("answers")
         self._issued: dict[str, Signal] = {}
         self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -116,7 +125,7 @@ class World:
         spawn = self.kernel.spawn
         spawn("sched", self._loop(), daemon=True)
         for name in self.streams:
-            spawn(name, self._stream(name), daemon=True)
+            spawn(name, self.run_stream(name), daemon=True)
         for prompt in self.prompts:
             spawn(f"R{prompt.id}", self._client(prompt))
             if prompt.abort:
@@ -128,17 +137,15 @@ class World:
         while prompt.waits_for is not None and prompt.waits_for not in self.ended:
             await self.kernel.wait(self._answers, "client.think")
         await self.kernel.point("client.send", ("inbox",))
-        self._inbox.append(prompt)
-        self._changed.fire()
+        self.post(prompt)
         while prompt.rid not in self.ended:
             await self.kernel.wait(self._answers, "client.wait")
 
     async def _leave(self, prompt: Prompt) -> None:
         await self.kernel.point("client.abort", ("inbox",))
-        self._inbox.append(self.release.abort_of(prompt.rid))
-        self._changed.fire()
+        self.post(self.release.abort_of(prompt.rid))
 
-    async def _stream(self, name: str) -> None:
+    async def run_stream(self, name: str) -> None:
         stream = self.streams[name]
         point = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}[name]
         while True:
@@ -147,7 +154,7 @@ class World:
                 continue
             await self.kernel.point(point, CACHE)
             stream.run_next()
-            self._kick()
+            self.kick()
 
     async def _loop(self) -> None:
         """`Scheduler.event_loop_normal`, or `event_loop_overlap`: the same calls, in that order."""
@@ -160,25 +167,25 @@ class World:
                 await self.kernel.wait(self._changed, "scheduler.idle")
                 idle = 0
             await self.kernel.point("scheduler.receive", CACHE)
-            self._receive()
+            self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
 
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_normal`; whether there was a batch."""
         scheduler = self.scheduler
-        batch = self._schedule()
-        self._settle()
+        batch = self.schedule()
+        self.settle()
         if batch:
             await self.kernel.point("scheduler.launch", CACHE)
-            launch, result = self._launch(batch)
+            launch, result = self.launch(batch)
             await self._synchronize(launch)
             await self.kernel.point("scheduler.process", CACHE)
             scheduler.process_batch_result(batch, result)
         else:
             scheduler.on_idle()
         scheduler.last_batch = batch
-        self._settle()
+        self.settle()
         return bool(batch)
 
     async def _pass_overlapped(self, results: list[tuple[Any, Any, Launch]]) -> bool:
@@ -186,15 +193,15 @@ class World:
         scheduler = self.scheduler
         if self.era.barrier == "schedule":
             self._wait_for_forward()
-        batch = self._schedule()
-        self._settle()
+        batch = self.schedule()
+        self.settle()
         disabled = self._overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
         if batch:
             await self.kernel.point("scheduler.launch", CACHE)
-            launch, result = self._launch(batch)
+            launch, result = self.launch(batch)
             if self.era.barrier == "launch":
                 self._wait_for_forward()
             results.append((batch.copy(), result, launch))
@@ -204,10 +211,10 @@ class World:
         elif batch is None:
             scheduler.on_idle()
         scheduler.last_batch = batch
-        self._settle()
+        self.settle()
         return busy
 
-    def _schedule(self) -> Any:
+    def schedule(self) -> Any:
         """`get_next_batch_to_run` and what the loop does with it."""
         scheduler = self.scheduler
         if self.era.plans:
@@ -248,7 +255,16 @@ class World:
 
     # -- what the scheduler is given -----------------------------------------------------------
 
-    def _receive(self) -> None:
+    def post(self, item: Any) -> None:
+        """Something for the scheduler: a prompt, or a client's going away."""
+        self._inbox.append(item)
+        self._changed.fire()
+
+    @property
+    def has_mail(self) -> bool:
+        return bool(self._inbox)
+
+    def receive(self) -> None:
         """`recv_requests` and `process_input_requests`: all that came meanwhile, in order."""
         while self._inbox:
             item = self._inbox.pop(0)
@@ -266,7 +282,7 @@ class World:
         self.live[prompt.rid] = req
         self.scheduler._add_request_to_queue(req)
 
-    def _launch(self, batch: Any) -> tuple[Launch, Any]:
+    def launch(self, batch: Any) -> tuple[Launch, Any]:
         """`run_batch`: the forward pass goes to its stream, behind the load-backs it reads."""
         launch = Launch(self, batch)
         stream = self.streams["fwd"]
@@ -283,7 +299,7 @@ class World:
         batch.output_ids = result.next_token_ids
         self.scheduler.forward_ct += 1
         self._launched = launch
-        self._kick()
+        self.kick()
         return launch, result
 
     def row_of(self, req: Any, start: int, stop: int) -> Row:
@@ -328,13 +344,13 @@ class World:
         self.live.pop(req.rid, None)
         self._answers.fire()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """The scheduler is between two calls: whoever watches may look."""
         self._start_streams()
         for watcher in self.watchers:
             watcher.settled()
 
-    def _kick(self) -> None:
+    def kick(self) -> None:
         self._start_streams()
         self._changed.fire()
 
@@ -351,15 +367,15 @@ class World:
             for batch, result, _ in scheduler.result_queue:
                 scheduler.process_batch_result(batch, result)
             scheduler.result_queue.clear()
-            self._receive()
-            scheduler.last_batch = batch = self._schedule()
+            self.receive()
+            scheduler.last_batch = batch = self.schedule()
             if batch:
-                launch, result = self._launch(batch)
+                launch, result = self.launch(batch)
                 scheduler.result_queue.append((batch.copy(), result, launch))
             elif scheduler.is_fully_idle() and not any(s.behind for s in self.streams.values()):
                 scheduler.on_idle()
                 return
-            self._settle()
+            self.settle()
 
     def _drain(self) -> None:
         while any(stream.ready for stream in self.streams.values()):

@@ -190,51 +190,37 @@ def unpack(sources: dict[str, str]) -> None:
             setattr(sys.modules[parent], child, sys.modules[name])
 
 
-# What drives the release, as it was when this was found (kvtorture, Apache 2.0).
+# What drives the release, as it was when this was found (kvtorture, Apache 2.0). Its docstrings and
+# comments are left out here.
 SOURCES = {
-    'harness': r'''"""Drives the cache with workloads: engine, checking, exploration and reports."""
+    'harness': r'''
+pass
 ''',
-    'harness.explore': r'''"""Finding rare orders: kernel, strategies, search, shrinking, replay, marks, campaigns."""
+    'harness.explore': r'''
+pass
 ''',
-    'harness.explore.trail': r'''"""The trail of a run: a digest over who did what to which object, and what was drawn.
-
-Two runs with the same digest took the same steps. Only text enters it, so it is the same on every
-machine and under every hash seed.
-
-Invariant: the digest depends on the order of entries alone, never on when they were folded in.
-"""
-
+    'harness.explore.trail': r'''
 from collections.abc import Iterable
 from hashlib import blake2b
-
 _FOLD_AT = 4096
 
-
 class Trail:
-    """Collects entries and folds them into 64 bits, in bulk and late, because few are ever read.
-
-    Reading the digest closes the trail. A pickled trail is its digest.
-    """
-
-    __slots__ = ("_digest", "_hash", "_pending")
+    __slots__ = ('_digest', '_hash', '_pending')
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=8)
         self._pending: list[tuple[str, tuple[object, ...]]] = []
-        self._digest = ""
+        self._digest = ''
 
     def add(self, who: str, what: tuple[object, ...]) -> None:
-        """Note that ``who`` (a task, or a draw's label) did ``what``: a name and an object."""
         self._pending.append((who, what))
         if len(self._pending) >= _FOLD_AT:
             self._fold()
 
     def extend(self, entries: Iterable[tuple[str, tuple[object, ...]]]) -> None:
-        """Note all of ``entries``, in order."""
         self._pending.extend(entries)
 
     def digest(self) -> str:
-        """16 hexadecimal digits for everything added."""
         if not self._digest:
             self._fold()
             self._digest = self._hash.hexdigest()
@@ -244,94 +230,49 @@ class Trail:
         return self.digest()
 
     def __setstate__(self, digest: str) -> None:
-        self.__init__()  # type: ignore[misc]  # a fresh trail that is closed already
+        self.__init__()
         self._digest = digest
 
     def _fold(self) -> None:
         assert not self._digest, "the trail's digest was read already"
-        text = "\n".join([f"{who}\t{what[0]}\t{what[1]}" for who, what in self._pending])
-        assert " at 0x" not in text, "a point's object must not show its address"
+        text = '\n'.join([f'{who}\t{what[0]}\t{what[1]}' for who, what in self._pending])
+        assert ' at 0x' not in text, "a point's object must not show its address"
         if text:
-            self._hash.update(text.encode() + b"\n")
+            self._hash.update(text.encode() + b'\n')
         self._pending.clear()
 ''',
-    'harness.explore.kernel': r'''"""A trampoline for native coroutines: the one place where "what happens next" is decided.
-
-Tasks announce a named point *before* each atomic segment; a picker (see ``pickers``) chooses which
-task runs its next segment. The same task code runs on the virtual clock, where points cost next to
-nothing, and under a search, where every point is a choice.
-
-Invariant: exactly one task runs at a time, and it runs undisturbed from one point to the next.
-"""
-
+    'harness.explore.kernel': r'''
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from enum import Enum
 from types import coroutine
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
-
 from harness.explore.trail import Trail
 
-
 class Point(NamedTuple):
-    """What a task is about to do: a stable public name, and the object it does it to.
-
-    ``obj`` is built of str, int and tuples only, because it enters the digest:
-    ``("node", 9)``, ``("pool", "swa")``, ``("request", "R3")``.
-    """
-
     name: str
     obj: object = None
     write: bool = True
 
-
 class State(Enum):
-    """Where a task stands; a task is runnable when it is READY or PAUSED."""
-
-    READY = "ready"
-    PAUSED = "paused"
-    BLOCKED = "blocked"
-    RUNNING = "running"
-    DONE = "done"
-
-
+    READY = 'ready'
+    PAUSED = 'paused'
+    BLOCKED = 'blocked'
+    RUNNING = 'running'
+    DONE = 'done'
 READY: Final = State.READY
 PAUSED: Final = State.PAUSED
 BLOCKED: Final = State.BLOCKED
 RUNNING: Final = State.RUNNING
 DONE: Final = State.DONE
-
-START: Final = Point("start")
-
+START: Final = Point('start')
 
 class Cancelled(Exception):
-    """Thrown into a task by ``Kernel.cancel``; a task that lets it escape ends quietly."""
-
+    pass
 
 class Task:
-    """One coroutine under the kernel; read its fields, never set them.
+    __slots__ = ('_cancelled', '_signal', 'coro', 'daemon', 'due', 'kernel', 'name', 'number', 'point', 'rank', 'state', 'steps')
 
-    ``number`` counts spawns of this kernel, ``steps`` counts the segments the task has begun, and
-    ``rank`` orders runnable tasks as the virtual clock would run them.
-    """
-
-    __slots__ = (
-        "_cancelled",
-        "_signal",
-        "coro",
-        "daemon",
-        "due",
-        "kernel",
-        "name",
-        "number",
-        "point",
-        "rank",
-        "state",
-        "steps",
-    )
-
-    def __init__(
-        self, kernel: "Kernel", name: str, number: int, coro: Coroutine[Any, Any, Any], daemon: bool
-    ) -> None:
+    def __init__(self, kernel: 'Kernel', name: str, number: int, coro: Coroutine[Any, Any, Any], daemon: bool) -> None:
         self.name = name
         self.number = number
         self.coro = coro
@@ -346,106 +287,73 @@ class Task:
         self._cancelled = False
 
     def __repr__(self) -> str:
-        return f"<{self.name} {self.state.value} at {self.point.name}>"
-
+        return f'<{self.name} {self.state.value} at {self.point.name}>'
 
 class Signal:
-    """Wakes every waiter when fired; a waiter re-checks its condition in a loop.
+    __slots__ = ('_waiters', 'name')
 
-    No wake-up is lost: nothing else runs between the check and the wait that follows it.
-    """
-
-    __slots__ = ("_waiters", "name")
-
-    def __init__(self, name: str = "signal") -> None:
+    def __init__(self, name: str='signal') -> None:
         self.name = name
         self._waiters: list[Task] = []
 
     def fire(self) -> None:
-        """Make every waiting task runnable, in the order in which they came to wait."""
         if self._waiters:
-            waiters, self._waiters = self._waiters, []
+            waiters, self._waiters = (self._waiters, [])
             for task in waiters:
                 task._signal = None
                 task.kernel.make_ready(task)
 
     def __repr__(self) -> str:
-        return f"Signal({self.name!r})"
-
+        return f'Signal({self.name!r})'
 
 class Waiting(NamedTuple):
-    """One line of a deadlock: who waits, at which point, for which signal."""
-
     task: str
     point: Point
     signal: str
-
-
-Reason = Literal["finished", "deadlock", "livelock", "step_limit", "raised", "stopped"]
-
+Reason = Literal['finished', 'deadlock', 'livelock', 'step_limit', 'raised', 'stopped']
 
 class Ended(NamedTuple):
-    """How a run ended. ``error`` and ``task`` are set for "raised", ``waiting`` for "deadlock"."""
-
     reason: Reason
     steps: int
     trail: Trail
     now: float
     error: Exception | None = None
-    task: str = ""
+    task: str = ''
     waiting: tuple[Waiting, ...] = ()
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits over every task, point, object and draw, in order."""
         return self.trail.digest()
 
-
 class Stop(NamedTuple):
-    """What a picker's loop hands back to the kernel: why it stopped, after how many steps."""
-
     reason: Reason
     steps: int
     error: Exception | None = None
-    task: str = ""
-
+    task: str = ''
 
 class Picker(Protocol):
-    """Decides which task runs next; the loop is its own, so that each can be tight."""
 
-    def drive(self, kernel: "Kernel", step_limit: int) -> Stop: ...
+    def drive(self, kernel: 'Kernel', step_limit: int) -> Stop:
+        ...
 
-    def make_ready(self, task: Task) -> None: ...
+    def make_ready(self, task: Task) -> None:
+        ...
 
-    def draw(self, label: str, bound: int) -> int: ...
-
+    def draw(self, label: str, bound: int) -> int:
+        ...
 
 @coroutine
 def _suspend() -> Generator[None, None, None]:
     yield
 
-
 def _exhausted() -> Awaitable[None]:
-    """A generator-based coroutine that is over: awaiting it again and again never suspends."""
     awaitable = _suspend()
     cast(Generator[None, None, None], awaitable).close()
     return awaitable
-
-
 FINISHED: Final = _exhausted()
 _new_tuple = tuple.__new__
 
-
 class Kernel:
-    """Runs tasks to their end under one picker; made for one run and then thrown away.
-
-    ``on_step(task, point)`` is called as each segment starts, that is *before* the operation the
-    point names and after everything earlier; ``after_step(task, point)`` when the segment is over,
-    on the virtual clock only where it suspends. ``on_end(ended)`` is called once, before the
-    coroutines left over are closed. An exception from a task or from a step's listener ends the
-    run as "raised". ``state_key()`` gives everything of the scenario that decides how it goes on,
-    the tasks' own variables included; only an exhaustive search with state hashing asks for it.
-    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -465,16 +373,11 @@ class Kernel:
         self._closing = False
         self._picker: Picker | None = None
 
-    def spawn(self, name: str, coro: Coroutine[Any, Any, Any], *, daemon: bool = False) -> Task:
-        """Add a task; ``name`` is unique in this kernel. A daemon does not keep the run alive.
-
-        Code before the task's first point belongs to the segment of its spawner: under a search it
-        runs as soon as that segment ends, without being a choice.
-        """
+    def spawn(self, name: str, coro: Coroutine[Any, Any, Any], *, daemon: bool=False) -> Task:
         if self._closing:
             coro.close()
             return Task(self, name, -1, coro, daemon)
-        assert name not in self._names, f"two tasks named {name!r}"
+        assert name not in self._names, f'two tasks named {name!r}'
         task = Task(self, name, len(self.tasks), coro, daemon)
         self._names[name] = task
         self.tasks.append(task)
@@ -482,8 +385,7 @@ class Kernel:
         self.fresh.append(task)
         return task
 
-    def point(self, name: str, obj: object = None, write: bool = True) -> Awaitable[None]:
-        """A place where other tasks may run; the caller is runnable at once."""
+    def point(self, name: str, obj: object=None, write: bool=True) -> Awaitable[None]:
         if self.inline:
             if self.on_step is not None and self.current is not None:
                 self.on_step(self.current, Point(name, obj, write))
@@ -493,8 +395,7 @@ class Kernel:
         task.state = READY
         return _suspend()
 
-    def pause(self, seconds: float, name: str, obj: object = None) -> Awaitable[None]:
-        """Runnable again when ``seconds`` have passed; under a search, at any time."""
+    def pause(self, seconds: float, name: str, obj: object=None) -> Awaitable[None]:
         if self._closing:
             return FINISHED
         assert seconds >= 0, seconds
@@ -505,10 +406,9 @@ class Kernel:
         task.rank = (due, task.number)
         return _suspend()
 
-    def wait(self, signal: Signal, name: str, obj: object = None) -> Awaitable[None]:
-        """Blocked until ``signal`` fires; re-check the condition in a loop around this."""
+    def wait(self, signal: Signal, name: str, obj: object=None) -> Awaitable[None]:
         if self._closing:
-            raise Cancelled("the run is over")
+            raise Cancelled('the run is over')
         task = self._leaving()
         task.point = _new_tuple(Point, (name, obj, True))
         task.state = BLOCKED
@@ -517,26 +417,18 @@ class Kernel:
         return _suspend()
 
     def draw(self, label: str, bound: int) -> int:
-        """A labelled choice of 0..bound-1 from the tape; 0 is the benign outcome.
-
-        On the virtual clock it is 0 unless the clock was given a seeded source.
-        """
         assert bound >= 1, bound
         if bound == 1 or self._picker is None or self._closing:
             return 0
         value = self._picker.draw(label, bound)
         assert 0 <= value < bound, (label, value, bound)
-        self.trail.add(label, ("=", value))
+        self.trail.add(label, ('=', value))
         return value
 
     def cancel(self, task: Task) -> bool:
-        """Throw ``Cancelled`` into ``task`` at its point, when it is next picked.
-
-        Returns False when the task is already done. A task cannot cancel itself.
-        """
         if task.state is DONE:
             return False
-        assert task is not self.current, "a task cannot cancel itself"
+        assert task is not self.current, 'a task cannot cancel itself'
         task._cancelled = True
         if task.state is BLOCKED:
             if task._signal is not None:
@@ -548,16 +440,10 @@ class Kernel:
         return True
 
     def stop(self) -> None:
-        """End the run as "stopped" once the running segment is over."""
         self.stopping = True
 
     def run(self, picker: Picker, *, step_limit: int) -> Ended:
-        """Run until every task that is no daemon is done, or the run ends otherwise.
-
-        Leaves every coroutine closed. Errors of the picker itself, such as a divergence in a strict
-        replay, are raised.
-        """
-        assert self._picker is None, "a kernel runs once"
+        assert self._picker is None, 'a kernel runs once'
         self._picker = picker
         try:
             ended = self._ended(picker.drive(self, step_limit))
@@ -567,15 +453,11 @@ class Kernel:
         finally:
             self._close()
 
-    # For pickers.
-
     def sequence(self) -> int:
-        """The next number of this kernel's only counter; orders ready tasks first come first."""
         self._sequence += 1
         return self._sequence
 
     def make_ready(self, task: Task) -> None:
-        """Make a blocked task runnable; only signals and ``cancel`` need this."""
         if self._closing:
             return
         task.state = READY
@@ -584,42 +466,35 @@ class Kernel:
             self._picker.make_ready(task)
 
     def resume(self, task: Task) -> None:
-        """Run ``task`` to its next announcement or its end; exceptions other than its end escape.
-
-        The caller has counted the step; on return the task's state says what it awaits.
-        """
         self.current = task
         task.state = RUNNING
         try:
             if task._cancelled:
                 task._cancelled = False
-                task.coro.throw(Cancelled(f"{task.name} was cancelled at {task.point.name}"))
+                task.coro.throw(Cancelled(f'{task.name} was cancelled at {task.point.name}'))
             else:
                 task.coro.send(None)
         except (StopIteration, Cancelled):
             task.state = DONE
             self.alive -= not task.daemon
         else:
-            assert task.state is not RUNNING, f"{task.name} awaited something not of this kernel"
+            assert task.state is not RUNNING, f'{task.name} awaited something not of this kernel'
 
     def _leaving(self) -> Task:
         task = self.current
-        assert task is not None, "only a running task announces points"
-        assert task.state is RUNNING, f"{task.name} announced a point without awaiting it"
+        assert task is not None, 'only a running task announces points'
+        assert task.state is RUNNING, f'{task.name} announced a point without awaiting it'
         return task
 
     def _ended(self, stop: Stop) -> Ended:
         waiting: tuple[Waiting, ...] = ()
-        if stop.reason == "deadlock":
+        if stop.reason == 'deadlock':
             blocked = sorted((t for t in self.tasks if t.state is BLOCKED), key=lambda t: t.daemon)
-            waiting = tuple(
-                Waiting(t.name, t.point, t._signal.name if t._signal else "") for t in blocked
-            )
+            waiting = tuple((Waiting(t.name, t.point, t._signal.name if t._signal else '') for t in blocked))
         trail = self.trail
         return Ended(stop.reason, stop.steps, trail, self.now, stop.error, stop.task, waiting)
 
     def _close(self) -> None:
-        """Unwind what is left; the run is over, so errors of unwinding say nothing about it."""
         self._closing = self.inline = True
         self.on_step = self.after_step = None
         for task in self.tasks:
@@ -632,38 +507,18 @@ class Kernel:
                     continue
         self.current = None
 ''',
-    'harness.explore.marks': r'''"""What the runs reached: points, orders of conflicting steps, sometimes-marks, and what is unseen.
-
-A clean run counts only if it was not an empty one, so a verdict has three values.
-
-Invariant: merging marks is commutative and associative; counts are numbers of schedules, except
-for points and sometimes-marks, which are numbers of hits.
-"""
-
+    'harness.explore.marks': r'''
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
-
 from harness.explore.kernel import Point
-
-LOOK_BACK = 16  # accesses of one object that a triple may span
-
+LOOK_BACK = 16
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
-Access = tuple[str, str, bool]  # task, point, whether it writes
-
+Access = tuple[str, str, bool]
 
 class RunMarks(NamedTuple):
-    """The marks of one run, each tuple without repeats and in order of first appearance.
-
-    ``pairs`` (a, b): different tasks, next to each other on one object, one of them writing.
-    ``triples`` (a1, b, a2): a1 and a2 are one task's consecutive steps on an object, b another's
-    step on it between the two, in conflict with one of them.
-    ``spans`` (kind, a1, a2) and ``touches`` (kind, name, write) are what triples are made of.
-    ``transitions`` are the names of those that the world went through.
-    """
-
     points: dict[str, int]
     sometimes: dict[str, int]
     pairs: tuple[Pair, ...]
@@ -672,14 +527,7 @@ class RunMarks(NamedTuple):
     touches: tuple[tuple[str, str, bool], ...]
     transitions: tuple[str, ...] = ()
 
-
-def run_marks(
-    order: Sequence[str],
-    points: Sequence[Point],
-    sometimes: Mapping[str, int] | None = None,
-    transitions: tuple[str, ...] = (),
-) -> RunMarks:
-    """The marks of a run that took the steps ``order[i]`` at ``points[i]``."""
+def run_marks(order: Sequence[str], points: Sequence[Point], sometimes: Mapping[str, int] | None=None, transitions: tuple[str, ...]=()) -> RunMarks:
     by_object: dict[object, list[Access]] = {}
     for task, (name, obj, write) in zip(order, points, strict=True):
         if obj is not None:
@@ -694,32 +542,14 @@ def run_marks(
         kind = kind_of(obj)
         touches.update(dict.fromkeys([(kind, name, write) for _, name, write in accesses]))
         _walk(kind, accesses, pairs, triples, spans)
-    return RunMarks(
-        points=dict(Counter([point[0] for point in points])),
-        sometimes=dict(sometimes or {}),
-        pairs=tuple(pairs),
-        triples=tuple(triples),
-        spans=tuple(spans),
-        touches=tuple(touches),
-        transitions=transitions,
-    )
-
+    return RunMarks(points=dict(Counter([point[0] for point in points])), sometimes=dict(sometimes or {}), pairs=tuple(pairs), triples=tuple(triples), spans=tuple(spans), touches=tuple(touches), transitions=transitions)
 
 def kind_of(obj: object) -> str:
-    """The kind of a point's object: ``("node", 9)`` is a "node"."""
     return str(obj[0]) if isinstance(obj, tuple) and obj else str(obj)
 
-
-def _walk(
-    kind: str,
-    accesses: list[Access],
-    pairs: dict[Pair, None],
-    triples: dict[Triple, None],
-    spans: dict[tuple[str, str, str], None],
-) -> None:
-    """Classify the accesses of one object, in order."""
+def _walk(kind: str, accesses: list[Access], pairs: dict[Pair, None], triples: dict[Triple, None], spans: dict[tuple[str, str, str], None]) -> None:
     last: dict[str, int] = {}
-    before_task, before_name, before_write = "", "", False
+    before_task, before_name, before_write = ('', '', False)
     for at, (task, name, write) in enumerate(accesses):
         if before_task != task and (write or before_write):
             pairs[before_name, name] = None
@@ -727,18 +557,15 @@ def _walk(
             start = last[task]
             _, first, first_write = accesses[start]
             spans[kind, first, name] = None
-            for _, middle, middle_write in accesses[max(start + 1, at - LOOK_BACK) : at]:
+            for _, middle, middle_write in accesses[max(start + 1, at - LOOK_BACK):at]:
                 if middle_write or write or first_write:
                     triples[first, middle, name] = None
         last[task] = at
-        before_task, before_name, before_write = task, name, write
-    pairs.pop(("", accesses[0][1]), None)
-
+        before_task, before_name, before_write = (task, name, write)
+    pairs.pop(('', accesses[0][1]), None)
 
 @dataclass(kw_only=True)
 class Marks:
-    """The marks of many schedules; plain data, mergeable over processes."""
-
     schedules: int = 0
     points: Counter[str] = field(default_factory=Counter)
     sometimes: Counter[str] = field(default_factory=Counter)
@@ -749,11 +576,10 @@ class Marks:
     transitions: Counter[str] = field(default_factory=Counter)
 
     def add(self, run: RunMarks) -> int:
-        """Count one schedule; returns how many orders, marks, transitions it was the first of."""
-        fresh = sum(pair not in self.pairs for pair in run.pairs)
-        fresh += sum(triple not in self.triples for triple in run.triples)
-        fresh += sum(mark not in self.sometimes for mark in run.sometimes)
-        fresh += sum(move not in self.transitions for move in run.transitions)
+        fresh = sum((pair not in self.pairs for pair in run.pairs))
+        fresh += sum((triple not in self.triples for triple in run.triples))
+        fresh += sum((mark not in self.sometimes for mark in run.sometimes))
+        fresh += sum((move not in self.transitions for move in run.transitions))
         self.schedules += 1
         self.points.update(run.points)
         self.sometimes.update(run.sometimes)
@@ -764,8 +590,7 @@ class Marks:
         self.transitions.update(run.transitions)
         return fresh
 
-    def merge(self, other: "Marks") -> None:
-        """Add what another campaign saw."""
+    def merge(self, other: 'Marks') -> None:
         self.schedules += other.schedules
         self.points.update(other.points)
         self.sometimes.update(other.sometimes)
@@ -776,33 +601,23 @@ class Marks:
         self.transitions.update(other.transitions)
 
     def unseen_mass(self) -> float:
-        """Good-Turing: the chance that the next schedule shows an order not seen so far.
-
-        The number of pairs and triples seen in exactly one schedule, over the schedules; 1 before
-        the first schedule.
-        """
         if self.schedules == 0:
             return 1.0
-        once = sum(count == 1 for count in self.pairs.values())
-        once += sum(count == 1 for count in self.triples.values())
+        once = sum((count == 1 for count in self.pairs.values()))
+        once += sum((count == 1 for count in self.triples.values()))
         return min(1.0, once / self.schedules)
 
     def failure_bound(self) -> float:
-        """When no schedule failed: at 95 %, less than this share of schedules does (3/N)."""
         return min(1.0, 3.0 / self.schedules) if self.schedules else 1.0
 
     def unseen_pairs(self) -> Iterator[Pair]:
-        """Pairs that could exist, judged by what tasks do to an object of one kind, and that no
-        schedule has shown; in order of first appearance of their parts."""
         for names in self._writers().values():
             for first, first_write in names.items():
                 for second, write in names.items():
                     if (first_write or write) and (first, second) not in self.pairs:
-                        yield first, second
+                        yield (first, second)
 
     def unseen_triples(self) -> Iterator[Triple]:
-        """Triples that could exist, judged by what one task does to an object and others do to it,
-        and that no schedule has shown; in order of first appearance of their parts."""
         by_kind = self._writers()
         for kind, first, second in self.spans:
             names = by_kind[kind]
@@ -813,29 +628,20 @@ class Marks:
                     yield triple
 
     def _writers(self) -> dict[str, dict[str, bool]]:
-        """By kind of object, the points seen at one, and whether they write."""
         by_kind: dict[str, dict[str, bool]] = {}
         for kind, name, write in self.touches:
             names = by_kind.setdefault(kind, {})
             names[name] = names.get(name, False) or write
         return by_kind
 
-
 class Missing(NamedTuple):
-    """A mark or rate that a profile requires and the run did not reach."""
-
     name: str
     found: float
     required: float
-
-
-EXIT_CODES = {"pass": 0, "violation": 3, "inconclusive": 5}
-
+EXIT_CODES = {'pass': 0, 'violation': 3, 'inconclusive': 5}
 
 class Certificate(NamedTuple):
-    """The three-valued verdict over many schedules, with its evidence."""
-
-    verdict: Literal["pass", "violation", "inconclusive"]
+    verdict: Literal['pass', 'violation', 'inconclusive']
     missing: tuple[Missing, ...]
     schedules: int
     unseen_mass: float
@@ -845,70 +651,39 @@ class Certificate(NamedTuple):
     def exit_code(self) -> int:
         return EXIT_CODES[self.verdict]
 
-
-def certify(
-    marks: Marks,
-    *,
-    violations: int,
-    required: Mapping[str, float],
-    measured: Mapping[str, float] | None = None,
-) -> Certificate:
-    """Judge a campaign: a violation if there was one, else a pass only with all that is required.
-
-    ``required`` maps sometimes-marks, points and names in ``measured`` (such as rates) to the least
-    that must be there. A campaign without a schedule is inconclusive.
-    """
+def certify(marks: Marks, *, violations: int, required: Mapping[str, float], measured: Mapping[str, float] | None=None) -> Certificate:
     found = {**marks.points, **marks.sometimes, **(measured or {})}
-    missing = tuple(
-        Missing(name, found.get(name, 0), least)
-        for name, least in required.items()
-        if found.get(name, 0) < least
-    )
-    verdict: Literal["pass", "violation", "inconclusive"] = "pass"
+    missing = tuple((Missing(name, found.get(name, 0), least) for name, least in required.items() if found.get(name, 0) < least))
+    verdict: Literal['pass', 'violation', 'inconclusive'] = 'pass'
     if violations:
-        verdict = "violation"
+        verdict = 'violation'
     elif missing or marks.schedules == 0:
-        verdict = "inconclusive"
-    return Certificate(
-        verdict, missing, marks.schedules, marks.unseen_mass(), marks.failure_bound()
-    )
+        verdict = 'inconclusive'
+    return Certificate(verdict, missing, marks.schedules, marks.unseen_mass(), marks.failure_bound())
 ''',
-    'harness.explore.tape': r'''"""The tape of a run: its order of steps and its draws, enough to repeat it exactly.
-
-The order names the task of *every* step, forced ones included: a name means the same after a task
-was dropped or a knob lowered, where an index would not. Draws are kept with label and bound.
-
-Invariant: replaying a tape strictly on the same scenario gives the same digest, or raises.
-"""
-
+    'harness.explore.tape': r'''
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
-
 from harness.explore.kernel import Point
 
-
 class Choice(NamedTuple):
-    """One decision: ``value`` out of 0..bound-1, where 0 is the natural or benign one."""
-
     label: str
     value: int
     bound: int
 
-
 class Named(Protocol):
-    """The part of a task that a replay looks at."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        ...
 
     @property
-    def steps(self) -> int: ...
-
+    def steps(self) -> int:
+        ...
 
 class Divergence(Exception):
-    """A strict replay met a run that is not the one on the tape."""
 
     def __init__(self, step: int, expected: str, runnable: Sequence[str]) -> None:
         self.step = step
@@ -917,24 +692,13 @@ class Divergence(Exception):
         super().__init__(step, expected, self.runnable)
 
     def __str__(self) -> str:
-        possible = ", ".join(self.runnable) or "none"
-        return (
-            f"replay diverged at step {self.step}: expected {self.expected}, "
-            f"possible were {possible}"
-        )
-
+        possible = ', '.join(self.runnable) or 'none'
+        return f'replay diverged at step {self.step}: expected {self.expected}, possible were {possible}'
 
 class Tape:
-    """What one run chose.
+    __slots__ = ('bounds', 'draws', 'order', 'points', 'values')
 
-    ``order`` has one task name per step and ``points`` what each step was; ``values`` and
-    ``bounds`` have one entry per step at which two tasks or more could run. The latter three are
-    written by a search and are empty on a tape read from a file.
-    """
-
-    __slots__ = ("bounds", "draws", "order", "points", "values")
-
-    def __init__(self, order: Iterable[str] = (), draws: Iterable[Choice] = ()) -> None:
+    def __init__(self, order: Iterable[str]=(), draws: Iterable[Choice]=()) -> None:
         self.order: list[str] = list(order)
         self.draws: list[Choice] = list(draws)
         self.points: list[Point] = []
@@ -942,53 +706,32 @@ class Tape:
         self.bounds: list[int] = []
 
     def record_draw(self, label: str, value: int, bound: int) -> None:
-        """Note a labelled draw."""
         self.draws.append(Choice(label, value, bound))
 
     @property
     def picks(self) -> list[Choice]:
-        """The choices among runnable tasks, in order."""
-        return [Choice("task", v, b) for v, b in zip(self.values, self.bounds, strict=True)]
+        return [Choice('task', v, b) for v, b in zip(self.values, self.bounds, strict=True)]
 
     @property
     def switches(self) -> int:
-        """How often the next step is another task's."""
-        return sum(a != b for a, b in zip(self.order, self.order[1:], strict=False))
+        return sum((a != b for a, b in zip(self.order, self.order[1:], strict=False)))
 
     def to_json(self) -> dict[str, Any]:
-        """Run-length coded, for example ``{"order": [["P0", 2]], "draws": [["fail", 0, 2, 5]]}``.
-
-        A row of the order is task and repeat, one of the draws label, value, bound and repeat.
-        """
-        return {
-            "order": [[name, len(list(run))] for name, run in groupby(self.order)],
-            "draws": [[*choice, len(list(run))] for choice, run in groupby(self.draws)],
-        }
+        return {'order': [[name, len(list(run))] for name, run in groupby(self.order)], 'draws': [[*choice, len(list(run))] for choice, run in groupby(self.draws)]}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Tape":
-        """The tape of ``to_json``; raises ValueError with one line on anything else."""
+    def from_json(cls, data: dict[str, Any]) -> 'Tape':
         try:
-            order = [str(name) for name, count in data["order"] for _ in range(_count(count))]
-            draws = [
-                Choice(str(label), int(value), int(bound))
-                for label, value, bound, count in data["draws"]
-                for _ in range(_count(count))
-            ]
+            order = [str(name) for name, count in data['order'] for _ in range(_count(count))]
+            draws = [Choice(str(label), int(value), int(bound)) for label, value, bound, count in data['draws'] for _ in range(_count(count))]
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"not a tape: {error!r}") from None
+            raise ValueError(f'not a tape: {error!r}') from None
         for choice in draws:
             if not 0 <= choice.value < choice.bound:
-                raise ValueError(f"not a tape: draw {choice.label!r} is out of range")
+                raise ValueError(f'not a tape: draw {choice.label!r} is out of range')
         return cls(order, draws)
 
-
 class StrictReplay:
-    """Repeats a tape step by step and raises ``Divergence`` at the first difference.
-
-    Steps that left no choice are compared through the tape that the search writes meanwhile, which
-    it hands over with ``watch``; after the run it calls ``finish``.
-    """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -997,52 +740,43 @@ class StrictReplay:
         self._drawn = 0
 
     def watch(self, recorded: Tape) -> None:
-        """Compare with what the search records on ``recorded``."""
         self._recorded = recorded
 
     def pick(self, runnable: Sequence[Named], current: Named | None) -> int:
         self._check_forced()
-        step, names = self._checked, [task.name for task in runnable]
-        expected = self._tape.order[step] if step < len(self._tape.order) else "the end"
+        step, names = (self._checked, [task.name for task in runnable])
+        expected = self._tape.order[step] if step < len(self._tape.order) else 'the end'
         if expected not in names:
             raise Divergence(step + 1, expected, names)
         return names.index(expected)
 
     def draw(self, label: str, bound: int) -> int:
-        draws, at = self._tape.draws, self._drawn
+        draws, at = (self._tape.draws, self._drawn)
         self._drawn += 1
-        found = f"draw {label} of {bound}"
+        found = f'draw {label} of {bound}'
         step = len(self._recorded.order)
         if at >= len(draws):
-            raise Divergence(step, "no further draw", [found])
+            raise Divergence(step, 'no further draw', [found])
         if draws[at].label != label or draws[at].bound != bound:
-            raise Divergence(step, f"draw {draws[at].label} of {draws[at].bound}", [found])
+            raise Divergence(step, f'draw {draws[at].label} of {draws[at].bound}', [found])
         return draws[at].value
 
     def finish(self) -> None:
-        """Raise unless the run took every step and every draw of the tape, and no other."""
         self._check_forced()
         if self._checked < len(self._tape.order):
             raise Divergence(self._checked + 1, self._tape.order[self._checked], [])
         if self._drawn < len(self._tape.draws):
-            raise Divergence(self._checked, f"draw {self._tape.draws[self._drawn].label}", [])
+            raise Divergence(self._checked, f'draw {self._tape.draws[self._drawn].label}', [])
 
     def _check_forced(self) -> None:
-        wanted, got = self._tape.order, self._recorded.order
+        wanted, got = (self._tape.order, self._recorded.order)
         for step in range(self._checked, len(got)):
-            expected = wanted[step] if step < len(wanted) else "the end"
+            expected = wanted[step] if step < len(wanted) else 'the end'
             if expected != got[step]:
                 raise Divergence(step + 1, expected, [got[step]])
         self._checked = len(got)
 
-
 class LenientReplay:
-    """Follows a tape as far as it makes sense: skips what cannot be done, takes 0 when it ends.
-
-    The n-th mention of a task stands for its n-th segment, so the order stays aligned when a
-    segment that had to be chosen is now the only one possible, or the other way round. Draws are
-    taken label by label.
-    """
 
     def __init__(self, tape: Tape) -> None:
         self._events: deque[tuple[str, int]] = deque()
@@ -1067,16 +801,10 @@ class LenientReplay:
         value = values.popleft() if values else 0
         return value if value < bound else 0
 
-
 class PointReplay:
-    """Follows a tape into a world whose tasks take other steps than those on it, such as one of a
-    coarser grain: skips every mention of a step that its task has not come to, or has behind it.
-
-    Needs the points of a recorded tape, and ``watch``, as ``StrictReplay`` does.
-    """
 
     def __init__(self, tape: Tape) -> None:
-        assert len(tape.points) == len(tape.order), "the tape of a run, not of a file"
+        assert len(tape.points) == len(tape.order), 'the tape of a run, not of a file'
         self._steps: deque[tuple[str, str, int]] = deque()
         self._draw = LenientReplay(Tape((), tape.draws)).draw
         self._recorded = Tape()
@@ -1088,11 +816,10 @@ class PointReplay:
             seen[name, point.name] += 1
 
     def watch(self, recorded: Tape) -> None:
-        """Look at what the search records on ``recorded``."""
         self._recorded = recorded
 
-    def pick(self, runnable: Sequence["Standing"], current: Named | None) -> int:
-        order, points = self._recorded.order, self._recorded.points
+    def pick(self, runnable: Sequence['Standing'], current: Named | None) -> int:
+        order, points = (self._recorded.order, self._recorded.points)
         for at in range(self._counted, len(order)):
             self._done[order[at], points[at].name] += 1
         self._counted = len(order)
@@ -1108,51 +835,33 @@ class PointReplay:
     def draw(self, label: str, bound: int) -> int:
         return self._draw(label, bound)
 
-
 class Standing(Named, Protocol):
-    """A task, and the point that it stands at."""
 
     @property
-    def point(self) -> Point: ...
-
+    def point(self) -> Point:
+        ...
 
 def _count(value: object) -> int:
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f"a run length must be a whole number above 0, not {value!r}")
+        raise ValueError(f'a run length must be a whole number above 0, not {value!r}')
     return value
 ''',
-    'harness.explore.pickers': r'''"""The pickers: the virtual clock takes what is due first, a search takes what its strategy says.
-
-Under a search the first candidate is always what the virtual clock would run next, so the tape of
-nothing but zeros is the natural order of events and every other value is a deviation from it.
-
-Invariant: a choice is recorded exactly where two or more tasks are runnable.
-"""
-
+    'harness.explore.pickers': r'''
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Protocol
-
 from harness.explore.kernel import PAUSED, READY, Kernel, Stop, Task
 from harness.explore.tape import PointReplay, StrictReplay, Tape
-
-STANDSTILL = 1_000_000  # steps at one instant of the virtual clock in which no task ends
-_by_number = attrgetter("number")
-_by_rank = attrgetter("rank")
-
+STANDSTILL = 1000000
+_by_number = attrgetter('number')
+_by_rank = attrgetter('rank')
 
 class VirtualClock:
-    """Ready tasks first come first served, then the one that is due first, ties by task number.
 
-    ``draws(label, bound)`` answers ``Kernel.draw``; without it every draw is 0. Points do not
-    suspend here, so a step is a segment that ends in a pause, a wait or the end of its task.
-    Tasks that keep waking each other while time stands still and nobody ends are a livelock.
-    """
-
-    def __init__(self, draws: Callable[[str, int], int] | None = None) -> None:
+    def __init__(self, draws: Callable[[str, int], int] | None=None) -> None:
         self._draws = draws
         self._ready: deque[Task] = deque()
 
@@ -1163,33 +872,33 @@ class VirtualClock:
         self._ready.append(task)
 
     def drive(self, kernel: Kernel, step_limit: int) -> Stop:
-        ready, due = self._ready, list[tuple[float, int, Task]]()
-        steps, limit, alive = 0, min(step_limit, STANDSTILL), kernel.alive
+        ready, due = (self._ready, list[tuple[float, int, Task]]())
+        steps, limit, alive = (0, min(step_limit, STANDSTILL), kernel.alive)
         while True:
             if kernel.fresh:
                 ready.extend(kernel.fresh)
                 kernel.fresh.clear()
             if kernel.alive == 0:
-                return Stop("finished", steps)
+                return Stop('finished', steps)
             if kernel.stopping:
-                return Stop("stopped", steps)
+                return Stop('stopped', steps)
             if steps >= limit:
                 if steps >= step_limit:
-                    return Stop("step_limit", steps)
+                    return Stop('step_limit', steps)
                 if kernel.alive == alive:
-                    return Stop("livelock", steps)
-                alive, limit = kernel.alive, min(step_limit, steps + STANDSTILL)
+                    return Stop('livelock', steps)
+                alive, limit = (kernel.alive, min(step_limit, steps + STANDSTILL))
             if ready:
                 task = ready.popleft()
             elif due:
                 now, _, task = heappop(due)
                 if task.state is not PAUSED or task.due != now:
-                    continue  # it was cancelled while it paused
+                    continue
                 if now > kernel.now:
                     kernel.now = now
-                    alive, limit = kernel.alive, min(step_limit, steps + STANDSTILL)
+                    alive, limit = (kernel.alive, min(step_limit, steps + STANDSTILL))
             else:
-                return Stop("deadlock", steps)
+                return Stop('deadlock', steps)
             steps += 1
             try:
                 begin(task)
@@ -1201,32 +910,21 @@ class VirtualClock:
                 if kernel.after_step is not None:
                     kernel.after_step(task, point)
             except Exception as error:
-                return Stop("raised", steps, error, task.name)
+                return Stop('raised', steps, error, task.name)
             if task.state is PAUSED:
                 heappush(due, (task.due, task.number, task))
 
-
 class Chooser(Protocol):
-    """What a search asks: a strategy, or a replay."""
 
     def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
-        """An index into ``runnable``, which has two tasks or more.
-
-        ``current`` is the task that could go on, then the first of ``runnable``; None when the last
-        task gave up its turn, and the first is then what the virtual clock would run.
-        """
         ...
 
-    def draw(self, label: str, bound: int) -> int: ...
-
+    def draw(self, label: str, bound: int) -> int:
+        ...
 
 class Search:
-    """Every task that is not blocked is a candidate at every step, whatever the time.
 
-    Records the run on ``tape``. Time jumps forward with the tasks that were picked and never back.
-    """
-
-    def __init__(self, strategy: Chooser, tape: Tape | None = None) -> None:
+    def __init__(self, strategy: Chooser, tape: Tape | None=None) -> None:
         self.strategy = strategy
         self.tape = tape if tape is not None else Tape()
         self._others: list[Task] = []
@@ -1250,24 +948,24 @@ class Search:
         return stop
 
     def _loop(self, kernel: Kernel, step_limit: int) -> Stop:
-        order, points, fresh = self.tape.order, self.tape.points, kernel.fresh
-        pick, value, bound = self.strategy.pick, self.tape.values.append, self.tape.bounds.append
-        others, resume = self._others, kernel.resume
+        order, points, fresh = (self.tape.order, self.tape.points, kernel.fresh)
+        pick, value, bound = (self.strategy.pick, self.tape.values.append, self.tape.bounds.append)
+        others, resume = (self._others, kernel.resume)
         current: Task | None = None
         steps = 0
         while True:
             if fresh and (stop := self._prime(kernel, steps)):
                 return stop
             if kernel.alive == 0:
-                return Stop("finished", steps)
+                return Stop('finished', steps)
             if kernel.stopping:
-                return Stop("stopped", steps)
+                return Stop('stopped', steps)
             if steps >= step_limit:
-                return Stop("step_limit", steps)
+                return Stop('step_limit', steps)
             if current is None:
                 task = self._next()
                 if task is None:
-                    return Stop("deadlock", steps)
+                    return Stop('deadlock', steps)
             elif others:
                 index = pick([current, *others], current)
                 value(index)
@@ -1289,13 +987,12 @@ class Search:
                 if kernel.after_step is not None:
                     kernel.after_step(task, point)
             except Exception as error:
-                return Stop("raised", steps, error, task.name)
+                return Stop('raised', steps, error, task.name)
             current = task if task.state is READY else None
             if task.state is PAUSED:
                 insort(others, task, key=_by_number)
 
     def _switch(self, kernel: Kernel, current: Task, index: int) -> Task:
-        """Another task than the one that could go on."""
         others = self._others
         task = others.pop(index - 1)
         current.rank = (-1.0, kernel.sequence())
@@ -1303,12 +1000,11 @@ class Search:
         return task
 
     def _next(self) -> Task | None:
-        """Nobody has the turn: the first candidate is the virtual clock's choice."""
         others = self._others
         if len(others) < 2:
             return others.pop() if others else None
         at = others.index(min(others, key=_by_rank))
-        index = self.strategy.pick([others[at], *others[:at], *others[at + 1 :]], None)
+        index = self.strategy.pick([others[at], *others[:at], *others[at + 1:]], None)
         self.tape.values.append(index)
         self.tape.bounds.append(len(others))
         if index == 0:
@@ -1316,63 +1012,43 @@ class Search:
         return others.pop(index - 1 if index <= at else index)
 
     def _prime(self, kernel: Kernel, steps: int) -> Stop | None:
-        """Run new tasks up to their first point; nothing is chosen and nobody else runs."""
         while kernel.fresh:
             task = kernel.fresh.pop(0)
             try:
                 kernel.resume(task)
             except Exception as error:
-                return Stop("raised", steps, error, task.name)
+                return Stop('raised', steps, error, task.name)
             if task.state is READY:
                 task.rank = (-1.0, kernel.sequence())
             if task.state in (READY, PAUSED):
                 insort(self._others, task, key=_by_number)
         return None
 
-
 def begin(task: Task) -> None:
-    """Count the segment; one that will be cancelled is announced as that."""
     if task._cancelled:
-        task.point = task.point._replace(name="cancelled", write=True)
+        task.point = task.point._replace(name='cancelled', write=True)
     task.steps += 1
 ''',
-    'harness.explore.outcome': r'''"""What one run of a scenario came to, and the two things that everything else here asks for.
-
-Invariant: an outcome is plain data; it can be pickled, and repeating its tape on its scenario
-gives the same digest.
-"""
-
+    'harness.explore.outcome': r'''
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-
 from harness.explore.kernel import Ended, Point
 from harness.explore.marks import RunMarks
 from harness.explore.pickers import Chooser
 from harness.explore.tape import Tape
-
 Scenario = dict[str, Any]
 
-
 class Verdict(NamedTuple):
-    """A violation. Two verdicts are of one class when oracle and signature agree."""
-
     oracle: str
     signature: str
     message: str
 
     @property
     def kind(self) -> str:
-        """The class, as one word: it must survive shrinking."""
-        return f"{self.oracle}.{self.signature}"
-
+        return f'{self.oracle}.{self.signature}'
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """``verdict`` is None when nothing was violated; ``points`` has one entry per step.
-
-    A pickled outcome keeps the text of an error, not its class or traceback.
-    """
-
     verdict: Verdict | None
     ended: Ended
     tape: Tape
@@ -1391,101 +1067,234 @@ class Outcome:
         return self.tape.points
 
     def __getstate__(self) -> dict[str, Any]:
-        state, error = dict(vars(self)), self.ended.error
+        state, error = (dict(vars(self)), self.ended.error)
         if error is not None:
-            text = RuntimeError(f"{type(error).__name__}: {error}")
-            state["ended"] = self.ended._replace(error=text)
+            text = RuntimeError(f'{type(error).__name__}: {error}')
+            state['ended'] = self.ended._replace(error=text)
         return state
 
-
 class Runner(Protocol):
-    """Builds the world of ``scenario`` afresh, runs it under ``chooser``, judges it.
 
-    Precondition for everything here: the run depends on the scenario and the choices alone.
-    A ``Divergence`` raised by the chooser must pass through.
-    """
-
-    def run(self, scenario: Scenario, chooser: Chooser) -> Outcome: ...
+    def run(self, scenario: Scenario, chooser: Chooser) -> Outcome:
+        ...
 ''',
-    'harness.targets': r'''"""What can be tortured besides the reference cache: released caches, driven by their own code."""
+    'harness.targets': r'''
+pass
 ''',
-    'harness.targets.sglang': r'''"""A released SGLang's unified cache, on a CPU, driven by that release's own scheduler."""
+    'harness.targets.sglang': r'''
+pass
 ''',
-    'harness.targets.sglang.device': r'''"""A device whose streams run only when the world says so; stands where `torch.cuda` would.
+    'harness.targets.sglang.broken': r'''
+class Broken(Exception):
 
-The release's own controller issues copies and events to it exactly as it does on a GPU. Work issued
-to the default stream runs at once; work of a named stream waits in line until `run_next`.
+    def __init__(self, oracle: str, signature: str, expected: object, seen: object) -> None:
+        self.oracle = oracle
+        self.signature = signature
+        self.expected = str(expected)
+        self.seen = str(seen)
+        super().__init__(f'{oracle}.{signature}: expected {expected}, saw {seen}')
+''',
+    'harness.targets.sglang.agreement': r'''
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from harness.targets.sglang.broken import Broken
+T = TypeVar('T')
+WRAPPERS = ('_all_reduce', '_barrier')
 
-Invariant: a stream runs its work in the order of issue, and an event is done when all that was
-issued before it has run.
-"""
+class Group(NamedTuple):
+    size: int
 
+class Own(Protocol):
+
+    def enter(self) -> None:
+        ...
+
+    def leave(self) -> None:
+        ...
+
+class Call(NamedTuple):
+    kind: str
+    place: str
+    tensor: Any
+    op: Any
+
+    @property
+    def shape(self) -> tuple[str, tuple[int, ...]]:
+        return (f'{self.kind} {self.op}', () if self.tensor is None else tuple(self.tensor.shape))
+
+class _Abandoned(BaseException):
+    pass
+
+class _Part(threading.Thread, Generic[T]):
+    current: '_Part[Any] | None' = None
+
+    def __init__(self, work: Callable[[], T], own: Own) -> None:
+        super().__init__(daemon=True)
+        self.call: Call | None = None
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self._work = work
+        self._own = own
+        self._go, self._stopped = (threading.Semaphore(0), threading.Semaphore(0))
+        self._abandoned = False
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._wait()
+            self.result = self._work()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.call = None
+            self._stopped.release()
+
+    def advance(self) -> None:
+        _Part.current = self
+        self._own.enter()
+        self._go.release()
+        self._stopped.acquire()
+        self._own.leave()
+        _Part.current = None
+
+    def agree(self, call: Call) -> None:
+        self.call = call
+        self._stopped.release()
+        self._wait()
+        self.call = None
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self._go.release()
+        self.join()
+
+    def _wait(self) -> None:
+        self._go.acquire()
+        if self._abandoned:
+            raise _Abandoned
+
+def together(works: Sequence[Callable[[], T]], owns: Sequence[Own]) -> list[T]:
+    parts = [_Part(work, own) for work, own in zip(works, owns, strict=True)]
+    try:
+        _advance(parts)
+        while any((part.call for part in parts)):
+            _reduce([part.call for part in parts])
+            _advance(parts)
+    finally:
+        for part in parts:
+            part.abandon()
+    return [part.result for part in parts]
+
+def _advance(parts: Sequence[_Part[Any]]) -> None:
+    for part in parts:
+        part.advance()
+    for part in parts:
+        if part.error is not None:
+            raise part.error
+
+def _reduce(calls: Sequence[Call | None]) -> None:
+    import torch
+    here = [call for call in calls if call is not None]
+    if len(here) < len(calls):
+        missing = [str(rank) for rank, call in enumerate(calls) if call is None]
+        raise Broken('R2', f'a rank skips the agreement of {here[0].place}', 'every rank takes part in every agreement', f"rank {', '.join(missing)} ends its pass while the others wait in {here[0].place}")
+    first = here[0]
+    if any((call.shape != first.shape for call in here)):
+        raise Broken('R2', 'the ranks are in different agreements', 'the same agreements in the same order', ', '.join((f'{call.place} ({call.shape[0]})' for call in here)))
+    if first.tensor is None:
+        return
+    stack = torch.stack([call.tensor for call in here])
+    kind = torch.distributed.ReduceOp
+    assert first.op in (kind.MIN, kind.MAX), 'no release agrees in another way'
+    agreed = stack.amin(dim=0) if first.op == kind.MIN else stack.amax(dim=0)
+    for call in here:
+        call.tensor.copy_(agreed)
+
+def install() -> None:
+    import torch.distributed
+    real: Any = torch.distributed
+    all_reduce, barrier, size = (real.all_reduce, real.barrier, real.get_world_size)
+
+    def agreed(tensor: Any, op: Any=None, group: Any=None, **more: Any) -> Any:
+        if isinstance(group, Group):
+            return _ask('all_reduce', tensor, op)
+        return all_reduce(tensor, op=op, group=group, **more)
+
+    def met(group: Any=None, **more: Any) -> Any:
+        return _ask('barrier', None, None) if isinstance(group, Group) else barrier(group, **more)
+
+    def size_of(group: Any=None) -> int:
+        return group.size if isinstance(group, Group) else int(size(group))
+    real.all_reduce, real.barrier, real.get_world_size = (agreed, met, size_of)
+
+def _ask(kind: str, tensor: Any, op: Any) -> None:
+    assert _Part.current is not None, 'an agreement outside a common step'
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_name.startswith(WRAPPERS):
+        frame = frame.f_back
+    _Part.current.agree(Call(kind, frame.f_code.co_name, tensor, op))
+''',
+    'harness.targets.sglang.device': r'''
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-
 Work = Callable[[], None]
 
-
 class Copy(NamedTuple):
-    """A copy between the tiers: which slots of which component, `to_host` or back."""
-
     component: str
     to_host: bool
     host: Any
     device: Any
 
-
 class Event:
-    """Done at once when recorded on the default stream; a fresh one counts as done, as on CUDA."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._pending = 0
         self._stream: Stream | None = None
         self._after: list[Event] = []
 
-    def record(self, stream: "Stream | None" = None) -> None:
+    def record(self, stream: 'Stream | None'=None) -> None:
         (stream or Device.current).issue_event(self)
 
     def query(self) -> bool:
-        return self._pending == 0 and all(event.query() for event in self._after)
+        return self._pending == 0 and all((event.query() for event in self._after))
 
     def synchronize(self) -> None:
-        """The scheduler thread waits here: whatever was issued before the event runs now."""
         for event in self._after:
             event.synchronize()
         while self._pending:
             assert self._stream is not None
             self._stream.run_to_next()
 
-    def wait(self, stream: "Stream | None" = None) -> None:
+    def wait(self, stream: 'Stream | None'=None) -> None:
         (stream or Device.current).wait_event(self)
 
-    def follow(self, events: list["Event"]) -> None:
-        """Recorded on a stream that waits for `events`."""
+    def follow(self, events: list['Event']) -> None:
         self._after = [event for event in events if not event.query()]
 
-    def expect(self, stream: "Stream") -> None:
+    def expect(self, stream: 'Stream') -> None:
         self._pending += 1
         self._stream = stream
 
     def reached(self) -> None:
         self._pending -= 1
 
-
 class Stream:
-    """A line of work. On the default stream, named "", work runs at once; only its events wait."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.name = ""
+        self.name = ''
         self.deferred = False
         self._line: deque[tuple[str, Work | Event]] = deque()
         self._copies: deque[Copy | None] = deque()
         self._waits: list[Event] = []
 
-    def issue(self, what: str, work: Work, copy: Copy | None = None) -> None:
+    def issue(self, what: str, work: Work, copy: Copy | None=None) -> None:
         if self.deferred:
             self._line.append((what, work))
             self._copies.append(copy)
@@ -1494,13 +1303,12 @@ class Stream:
 
     @property
     def copies(self) -> list[Copy]:
-        """The copies that have not run, in order."""
         return [copy for copy in self._copies if copy is not None]
 
     def issue_event(self, event: Event) -> None:
         if self.deferred and self._line:
             event.expect(self)
-            self._line.append(("event", event))
+            self._line.append(('event', event))
         if not self.deferred:
             event.follow(self._waits)
 
@@ -1508,11 +1316,11 @@ class Stream:
         if event.query():
             return
         if self.deferred:
-            self._line.append(("wait", event))
+            self._line.append(('wait', event))
         else:
             self._waits = [*(e for e in self._waits if not e.query()), event]
 
-    def wait_stream(self, other: "Stream") -> None:
+    def wait_stream(self, other: 'Stream') -> None:
         if other.behind:
             event = Event()
             event.record(other)
@@ -1524,15 +1332,9 @@ class Stream:
 
     @property
     def ready(self) -> bool:
-        """Whether `run_next` would get on."""
-        return bool(self._line) and not (
-            self._line[0][0] == "wait"
-            and isinstance(self._line[0][1], Event)
-            and not self._line[0][1].query()
-        )
+        return bool(self._line) and (not (self._line[0][0] == 'wait' and isinstance(self._line[0][1], Event) and (not self._line[0][1].query())))
 
     def run_to_next(self) -> None:
-        """`run_next`, after what it waits for."""
         if not self.ready:
             awaited = self._line[0][1]
             assert isinstance(awaited, Event)
@@ -1540,8 +1342,7 @@ class Stream:
         self.run_next()
 
     def run_next(self) -> str:
-        """Run one piece of work and mark the events behind it; returns what was run."""
-        done = ""
+        done = ''
         while self.ready:
             what, work = self._line[0]
             if not isinstance(work, Event):
@@ -1550,269 +1351,122 @@ class Stream:
                 done = what
                 work()
                 self._copies.popleft()
-            elif what == "event":
+            elif what == 'event':
                 work.reached()
             self._line.popleft()
         return done
 
-
 class Device:
-    """Which stream work is issued to, and the module that a release asks for events and streams."""
-
     default = Stream()
     current = default
 
-
 @contextmanager
 def _on(stream: Stream) -> Iterator[None]:
-    before, Device.current = Device.current, stream
+    before, Device.current = (Device.current, stream)
     try:
         yield
     finally:
         Device.current = before
 
-
 def device_module() -> Any:
-    """What stands where `torch.cuda` would."""
-    return SimpleNamespace(
-        Event=Event,
-        Stream=Stream,
-        stream=_on,
-        current_stream=lambda: Device.current,
-        synchronize=lambda: None,
-    )
+    return SimpleNamespace(Event=Event, Stream=Stream, stream=_on, current_stream=lambda: Device.current, synchronize=lambda: None)
 ''',
-    'harness.targets.sglang.eras': r'''"""The releases that can be tortured, and where their schedulers' loops differ.
-
-One row a release: it was read, driven and hunted as that release, not as a neighbour of another.
-"""
-
+    'harness.targets.sglang.eras': r'''
 from typing import NamedTuple
 
-
 class Era(NamedTuple):
-    """One release. `barrier` says where the schedule stream of the overlapped loop waits for the
-    forward stream: nowhere, before it schedules, or after it launches; with `graphs` it waits for
-    a decode batch's begin only (its reads of shared tables), else for its end."""
-
     version: str
     name: str
     about: str
-    barrier: str = ""
+    barrier: str = ''
     graphs: bool = False
-    plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
+    plans: bool = False
 
     @property
     def wheel(self) -> str:
-        """The version of its wheel; `-rust` behind it picks the core."""
-        return self.version.partition("-")[0]
+        return self.version.partition('-')[0]
 
     @property
     def core(self) -> str:
-        """The backend of its tree core, where it has several."""
-        return self.version.partition("-")[2] or "python"
-
-
-ERAS = (
-    Era("0.5.12", "monolith", "one tree class, ongoing copies by node"),
-    Era("0.5.13", "monolith", "host locks", barrier="schedule"),
-    Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
-    Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
-    Era("0.5.20", "core", "receipts", barrier="launch", graphs=True, plans=True),
-    Era("0.5.23", "core", "its Python core", barrier="launch", graphs=True, plans=True),
-    Era("0.5.23-rust", "core", "its Rust core", barrier="launch", graphs=True, plans=True),
-)
-
+        return self.version.partition('-')[2] or 'python'
+ERAS = (Era('0.5.12', 'monolith', 'one tree class, ongoing copies by node'), Era('0.5.13', 'monolith', 'host locks', barrier='schedule'), Era('0.5.15', 'monolith', 'copies by layer groups', barrier='schedule', graphs=True), Era('0.5.18', 'core', 'a tree core, node ids', barrier='launch', graphs=True, plans=True), Era('0.5.20', 'core', 'receipts', barrier='launch', graphs=True, plans=True), Era('0.5.23', 'core', 'its Python core', barrier='launch', graphs=True, plans=True), Era('0.5.23-rust', 'core', 'its Rust core', barrier='launch', graphs=True, plans=True))
 
 def era_of(version: str) -> Era | None:
-    """The era of a release, None where no adapter knows it."""
     return next((era for era in ERAS if era.version == version), None)
 
-
 def supported() -> str:
-    """For messages: the releases that adapters know."""
-    return ", ".join(era.version for era in ERAS)
+    return ', '.join((era.version for era in ERAS))
 ''',
-    'harness.targets.sglang.table': r'''"""The one table of stand-ins: what a release imports on the way to its cache and never runs there.
-
-A stand-in answers every name with an empty class that is false, so an absent feature is off.
-Whatever is not named here is the release's own code or an installed package.
-"""
-
+    'harness.targets.sglang.table': r'''
 from typing import Any
-
-# Packages from PyPI that a wheel asks for, none of which the cache or the scheduler calls.
-PACKAGES = frozenset(
-    (
-        "IPython",
-        "PIL",
-        "aiohttp",
-        "apache_tvm_ffi",
-        "compressed_tensors",
-        "dill",
-        "einops",
-        "fastapi",
-        "gguf",
-        "hf_transfer",
-        "huggingface_hub",
-        "interegular",
-        "llguidance",
-        "openai",
-        "orjson",
-        "outlines",
-        "partial_json_parser",
-        "prometheus_client",
-        "pybase64",
-        "pydantic",
-        "pydantic_core",
-        "pynvml",
-        "requests",
-        "safetensors",
-        "sentencepiece",
-        "setproctitle",
-        "sgl_kernel",
-        "soundfile",
-        "starlette",
-        "torchada",
-        "torchao",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "triton",
-        "tvm_ffi",
-        "uvicorn",
-        "uvloop",
-        "xgrammar",
-        "yaml",
-        "zmq",
-    )
-)
-
-# Packages that are really used from 0.5.15 on: their wheels are unpacked beside the releases.
-NEEDED = ("msgspec==0.23.0",)
-
-# Parts of needed packages that only put messages on the wire between processes.
-WIRE = {"msgspec.msgpack": ("Decoder", "Encoder")}
-
-# Parts of the wheel itself: models, kernels, parsers, the HTTP server. Relative to `sglang`.
-PARTS = frozenset(
-    (
-        "kernels.ops.attention",
-        "srt.compilation",
-        "srt.configs",
-        "srt.connector",
-        "srt.constrained",
-        "srt.entrypoints",
-        "srt.eplb",
-        "srt.function_call",
-        "srt.layers",
-        "srt.lora",
-        "srt.model_executor",
-        "srt.model_loader",
-        "srt.multimodal",
-        "srt.parser",
-        "srt.utils.hf_transformers",
-        "srt.utils.hf_transformers_utils",
-        "srt.weight_sync",
-    )
-)
-
-# Inside those parts, modules that the scheduler or the cache does use: the release's own.
-KEPT = frozenset(
-    (
-        "srt.configs.mamba_utils",
-        "srt.layers.dp_attention",
-        "srt.configs.model_config",
-        "srt.model_executor.forward_batch_deepseek_mha_mixin",
-        "srt.model_executor.forward_batch_info",
-    )
-)
-
-# Packages whose own `__init__` pulls in a whole server; their modules stay the release's own.
-BARE = frozenset({""})
-
-# Constants of stood-in modules that are read as numbers.
-VALUES: dict[str, dict[str, Any]] = {
-    "kernels.ops.attention.fla.chunk_delta_h": {"CHUNK_SIZE": 64},
-    "srt.layers.attention.fla.chunk_delta_h": {"CHUNK_SIZE": 64},
-}
+PACKAGES = frozenset(('IPython', 'PIL', 'aiohttp', 'apache_tvm_ffi', 'compressed_tensors', 'dill', 'einops', 'fastapi', 'gguf', 'hf_transfer', 'huggingface_hub', 'interegular', 'llguidance', 'openai', 'orjson', 'outlines', 'partial_json_parser', 'prometheus_client', 'pybase64', 'pydantic', 'pydantic_core', 'pynvml', 'requests', 'safetensors', 'sentencepiece', 'setproctitle', 'sgl_kernel', 'soundfile', 'starlette', 'torchada', 'torchao', 'torchvision', 'tqdm', 'transformers', 'triton', 'tvm_ffi', 'uvicorn', 'uvloop', 'xgrammar', 'yaml', 'zmq'))
+NEEDED = ('msgspec==0.23.0',)
+WIRE = {'msgspec.msgpack': ('Decoder', 'Encoder')}
+PARTS = frozenset(('kernels.ops.attention', 'srt.compilation', 'srt.configs', 'srt.connector', 'srt.constrained', 'srt.entrypoints', 'srt.eplb', 'srt.function_call', 'srt.layers', 'srt.lora', 'srt.model_executor', 'srt.model_loader', 'srt.multimodal', 'srt.parser', 'srt.utils.hf_transformers', 'srt.utils.hf_transformers_utils', 'srt.weight_sync'))
+KEPT = frozenset(('srt.configs.mamba_utils', 'srt.layers.dp_attention', 'srt.configs.model_config', 'srt.model_executor.forward_batch_deepseek_mha_mixin', 'srt.model_executor.forward_batch_info'))
+BARE = frozenset({''})
+VALUES: dict[str, dict[str, Any]] = {'kernels.ops.attention.fla.chunk_delta_h': {'CHUNK_SIZE': 64}, 'srt.layers.attention.fla.chunk_delta_h': {'CHUNK_SIZE': 64}}
 ''',
-    'harness.targets.sglang.loader': r'''"""Imports a release from its unpacked wheel, with stand-ins for what `table` names.
-
-Invariant: one process imports one release; nothing but names in the table is stood in for.
-"""
-
+    'harness.targets.sglang.loader': r'''
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
 from harness.targets.sglang import table
-
-ROOT = "sglang"
-
+ROOT = 'sglang'
 
 def load(folder: Path, version: str) -> None:
-    """Make `import sglang...` find the wheel unpacked in `folder`, beside its packages."""
     import torch
-
     loaded = sys.modules.get(ROOT)
     if loaded is not None:
-        assert loaded.__version__ == version, "a process tortures one release only"
+        assert loaded.__version__ == version, 'a process tortures one release only'
         return
-    torch.compile = _uncompiled  # type: ignore[assignment]
-    sys.path.append(str(folder.parent / "packages"))
+    torch.compile = _uncompiled
+    sys.path.append(str(folder.parent / 'packages'))
     for package, names in table.WIRE.items():
         for name in names:
             setattr(importlib.import_module(package), name, _blank(name))
     sys.meta_path.insert(0, _Finder(folder / ROOT, version))
 
-
 def upstream(name: str) -> Any:
-    """A module of the release, such as `srt.mem_cache.common`."""
-    return importlib.import_module(f"{ROOT}.{name}")
-
+    return importlib.import_module(f'{ROOT}.{name}')
 
 def has(name: str) -> bool:
-    """Whether the release has this module."""
     try:
-        return find_spec(f"{ROOT}.{name}") is not None
+        return find_spec(f'{ROOT}.{name}') is not None
     except ModuleNotFoundError:
         return False
 
-
 def modules() -> list[ModuleType]:
-    """The release's own modules that have been imported, by name."""
-    names = sorted(name for name in sys.modules if name.startswith(f"{ROOT}."))
+    return _modules(len(sys.modules))
+
+@lru_cache(maxsize=1)
+def _modules(imported: int) -> list[ModuleType]:
+    names = sorted((name for name in sys.modules if name.startswith(f'{ROOT}.')))
     found = [sys.modules[name] for name in names]
     return [module for module in found if not isinstance(module, _Module)]
 
-
 def stood_in() -> list[str]:
-    """The stand-ins that the imports so far have asked for."""
-    return sorted(name for name, module in sys.modules.items() if isinstance(module, _Module))
+    return sorted((name for name, module in sys.modules.items() if isinstance(module, _Module)))
 
-
-def _uncompiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def _uncompiled(function: Callable[..., Any] | None=None, **options: Any) -> Any:
     return (lambda f: f) if function is None else function
 
-
 class _Blank(type):
-    """The class of stand-in classes: any attribute is another one; used as a decorator it does
-    nothing; whatever else it is called with, the result is an instance that is false."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith('__'):
             raise AttributeError(name)
-        return _blank(f"{cls.__name__}.{name}")
+        return _blank(f'{cls.__name__}.{name}')
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and callable(args[0]):
+        if len(args) == 1 and (not kwargs) and callable(args[0]):
             return args[0]
         return super().__call__()
 
@@ -1828,17 +1482,16 @@ class _Blank(type):
     def __iter__(cls) -> Iterator[Any]:
         return iter(())
 
-
 class _Nothing:
-    """What stand-in classes inherit."""
 
-    def __init_subclass__(cls, **options: Any) -> None: ...
+    def __init_subclass__(cls, **options: Any) -> None:
+        ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return args[0] if len(args) == 1 and not kwargs and callable(args[0]) else self
+        return args[0] if len(args) == 1 and (not kwargs) and callable(args[0]) else self
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith('__'):
             raise AttributeError(name)
         return _blank(name)()
 
@@ -1857,35 +1510,30 @@ class _Nothing:
     def __or__(self, other: Any) -> Any:
         return self
 
-
 def _blank(name: str) -> Any:
     return _Blank(name, (_Nothing,), {})
 
-
 class _Module(ModuleType):
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith('__'):
             raise AttributeError(name)
         value = _blank(name)
         setattr(self, name, value)
         return value
 
-
 class _Finder(MetaPathFinder, Loader):
-    """First in line: takes the names of the table and leaves all others alone."""
 
     def __init__(self, folder: Path, version: str) -> None:
         self._folder = folder
         self._version = version
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        top, _, part = fullname.partition(".")
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None=None) -> ModuleSpec | None:
+        top, _, part = fullname.partition('.')
         if top == ROOT:
             if not (part in table.BARE or _covered(part, table.PARTS)) or part in table.KEPT:
                 return None
-            folders = [str(self._folder / part.replace(".", "/"))]
+            folders = [str(self._folder / part.replace('.', '/'))]
         elif top in table.PACKAGES and PathFinder.find_spec(top) is None:
             folders = []
         else:
@@ -1895,30 +1543,24 @@ class _Finder(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        part = spec.name.partition(".")[2] if spec.name.startswith(f"{ROOT}.") else None
+        part = spec.name.partition('.')[2] if spec.name.startswith(f'{ROOT}.') else None
         bare = spec.name == ROOT or part in table.BARE
         module = (ModuleType if bare else _Module)(spec.name)
-        module.__dict__["__version__"] = self._version if spec.name == ROOT else "9999.0.0"
-        module.__dict__.update(table.VALUES.get(part or "", {}))
+        module.__dict__['__version__'] = self._version if spec.name == ROOT else '9999.0.0'
+        module.__dict__.update(table.VALUES.get(part or '', {}))
         return module
 
-    def exec_module(self, module: ModuleType) -> None: ...
-
+    def exec_module(self, module: ModuleType) -> None:
+        ...
 
 def _covered(part: str, parts: frozenset[str]) -> bool:
-    """Whether `part` is one of `parts` or inside one."""
     while part:
         if part in parts:
             return True
-        part = part.rpartition(".")[0]
+        part = part.rpartition('.')[0]
     return False
 ''',
-    'harness.targets.sglang.release': r'''"""A release made ready for a CPU: the few of its functions that need a GPU, replaced.
-
-Everything else that runs is the release's own code, from the scheduler down to the host pools.
-Each replacement below says what it stands for.
-"""
-
+    'harness.targets.sglang.release': r'''
 import os
 from array import array
 from dataclasses import MISSING, fields, is_dataclass
@@ -1926,221 +1568,173 @@ from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
-
+from harness.targets.sglang import agreement
 from harness.targets.sglang.device import Copy, Device, device_module
 from harness.targets.sglang.eras import era_of
 from harness.targets.sglang.loader import has, load, modules, upstream
-
 VOCABULARY = 1 << 31
-
-# Read by the release as it is imported.
-ENVIRONMENT = {
-    "SGLANG_ENABLE_UNIFIED_RADIX_TREE": "1",
-    "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
-}
-
-
-# Modules that the release itself imports late, where it has them.
-EXTRA_MODULES = (
-    "srt.mem_cache.unified_radix_cache",
-    "srt.mem_cache.hybrid_cache.hybrid_cache_controller",
-    "srt.mem_cache.hybrid_cache.hybrid_pool_assembler",
-    "srt.mem_cache.swa_memory_pool",
-)
-OPTIONAL = ("enable_kvcache_transpose",)  # told only to those that name it
-
+ENVIRONMENT = {'SGLANG_ENABLE_UNIFIED_RADIX_TREE': '1', 'SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE': '1'}
+EXTRA_MODULES = ('srt.mem_cache.unified_radix_cache', 'srt.mem_cache.hybrid_cache.hybrid_cache_controller', 'srt.mem_cache.hybrid_cache.hybrid_pool_assembler', 'srt.mem_cache.swa_memory_pool')
+OPTIONAL = ('enable_kvcache_transpose',)
 
 class Release:
-    """One release, imported and prepared; made once in a process."""
-
-    _made: ClassVar["Release | None"] = None
+    _made: ClassVar['Release | None'] = None
 
     @classmethod
-    def of(cls, folder: Path, version: str) -> "Release":
-        """The release of this process."""
+    def of(cls, folder: Path, version: str) -> 'Release':
         if cls._made is None:
             cls._made = cls(folder, version)
-        assert cls._made.version == version, "a process tortures one release only"
+        assert cls._made.version == version, 'a process tortures one release only'
         return cls._made
 
     def __init__(self, folder: Path, version: str) -> None:
         import logging
-
         os.environ.update(ENVIRONMENT)
         logging.disable(logging.CRITICAL)
         self.version = version
         era = era_of(version)
-        assert era is not None, f"no adapter knows sglang {version}"
+        assert era is not None, f'no adapter knows sglang {version}'
         self.era = era
-        os.environ["SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"] = era.core
+        os.environ['SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND'] = era.core
         load(folder, era.wheel)
         self._found: dict[str, Any] = {}
-        self.scheduler: Any = upstream("srt.managers.scheduler")
+        self.scheduler: Any = upstream('srt.managers.scheduler')
         for name in EXTRA_MODULES:
             if has(name):
                 upstream(name)
         self._replace()
 
     def find(self, name: str) -> Any:
-        """A class or function of the release by its name, wherever this release keeps it."""
         if name not in self._found:
             for module in modules():
                 value = vars(module).get(name)
-                if getattr(value, "__module__", None) == module.__name__:
+                if getattr(value, '__module__', None) == module.__name__:
                     self._found[name] = value
                     break
             else:
-                raise AssertionError(f"sglang {self.version} has no {name}")
+                raise AssertionError(f'sglang {self.version} has no {name}')
         return self._found[name]
 
     def make(self, name: str, **told: Any) -> Any:
-        """An object of the release's class; told only what this release's constructor knows."""
         kind = self.find(name)
         known = signature(kind.__init__).parameters
-        takes_more = any(p.kind is p.VAR_KEYWORD for p in known.values())
-        return kind(
-            **{
-                key: value
-                for key, value in told.items()
-                if key in known or (takes_more and key not in OPTIONAL)
-            }
-        )
+        takes_more = any((p.kind is p.VAR_KEYWORD for p in known.values()))
+        return kind(**{key: value for key, value in told.items() if key in known or (takes_more and key not in OPTIONAL)})
 
     def _set(self, name: str, value: Any) -> None:
-        """Put `value` in place of a name in every module that has it."""
         homes = [module for module in modules() if name in vars(module)]
-        assert homes, f"sglang {self.version} has no {name}"
+        assert homes, f'sglang {self.version} has no {name}'
         for module in homes:
             setattr(module, name, value)
 
     def server_args(self, **told: Any) -> Any:
-        """The release's own defaults for a launch, and what is told."""
-        args_type = self.find("ServerArgs")
+        args_type = self.find('ServerArgs')
         args = _record(args_type, told)
-        if has("srt.runtime_context"):
-            upstream("srt.runtime_context").reset_context()
-        upstream("srt.server_args").set_global_server_args_for_scheduler(args)
-        if has("srt.runtime_context"):
-            _one_rank(upstream("srt.runtime_context"))
+        if has('srt.runtime_context'):
+            upstream('srt.runtime_context').reset_context()
+        upstream('srt.server_args').set_global_server_args_for_scheduler(args)
+        if has('srt.runtime_context'):
+            _one_rank(upstream('srt.runtime_context'))
         return args
 
     def fresh(self) -> None:
-        """Number nodes, moments and boundaries from the start, as a new process would."""
-        self.find("UnifiedTreeNode").counter = 0
-        self.find("next_component_uuid").__globals__["_COMPONENT_UUID_COUNTER"] = 1
+        self.number_from((0, 1))
+
+    def numbers(self) -> tuple[int, int]:
+        boundaries = self.find('next_component_uuid').__globals__
+        return (self.find('UnifiedTreeNode').counter, boundaries['_COMPONENT_UUID_COUNTER'])
+
+    def number_from(self, numbers: tuple[int, int]) -> None:
+        self.find('UnifiedTreeNode').counter = numbers[0]
+        boundaries = self.find('next_component_uuid').__globals__
+        boundaries['_COMPONENT_UUID_COUNTER'] = numbers[1]
 
     def request_of(self, rid: str, tokens: list[int], answer: int) -> Any:
-        """A request as `Scheduler.handle_generate_request` makes it; it answers to the end."""
-        params = self.find("SamplingParams")(
-            max_new_tokens=answer, temperature=0.0, ignore_eos=True
-        )
+        params = self.find('SamplingParams')(max_new_tokens=answer, temperature=0.0, ignore_eos=True)
         params.normalize(None)
-        req = self.find("Req")(rid, "", tokens, params, vocab_size=VOCABULARY)
-        if isinstance(req.output_ids, array):  # token lists are arrays from 0.5.13 on
+        req = self.find('Req')(rid, '', tokens, params, vocab_size=VOCABULARY)
+        if isinstance(req.output_ids, array):
             ids = array(req.output_ids.typecode, tokens)
-            req = self.find("Req")(rid, "", ids, params, vocab_size=VOCABULARY)
+            req = self.find('Req')(rid, '', ids, params, vocab_size=VOCABULARY)
         return req
 
     def abort_of(self, rid: str) -> Any:
-        """What the client's going away sends to the scheduler."""
         return SimpleNamespace(rid=rid, abort_all=False, abort_message=None, finished_reason=None)
 
     def result_of(self, tokens: list[int], done: Any) -> Any:
-        """What a forward pass hands back: the next token of every request."""
         import torch
-
-        kind = self.find("GenerationBatchResult")
+        kind = self.find('GenerationBatchResult')
         return kind(next_token_ids=torch.tensor(tokens), copy_done=done)
 
     def set_if_there(self, name: str, value: Any) -> None:
-        """As `_set`, where this release has the name."""
-        if any(name in vars(module) for module in modules()):
+        if any((name in vars(module) for module in modules())):
             self._set(name, value)
 
     def _replace(self) -> None:
-        """All that needs a GPU, and printing."""
-        self._set("device_module", device_module())  # events and streams of copies
-        self._set("alloc_extend_kernel", _Kernel(_alloc_extend))  # page by page, as Triton does
-        self._set("alloc_decode_kernel", _Kernel(_alloc_decode))
-        self._set("SamplingBatchInfo", _Sampling)  # the world knows which token comes next
-        self._set("HICACHE_HOST_MEMORY_RESERVE_BYTES", 0)  # these pools are tiny
-        pinned = next(vars(m)["ALLOC_MEMORY_FUNCS"] for m in modules() if _has_pinned(m))
+        self._set('device_module', device_module())
+        self._set('alloc_extend_kernel', _Kernel(_alloc_extend))
+        self._set('alloc_decode_kernel', _Kernel(_alloc_decode))
+        self._set('SamplingBatchInfo', _Sampling)
+        self._set('HICACHE_HOST_MEMORY_RESERVE_BYTES', 0)
+        pinned = next((vars(m)['ALLOC_MEMORY_FUNCS'] for m in modules() if _has_pinned(m)))
         pinned.clear()
-        pinned.default_factory = lambda: _plain_memory  # no pinned host memory
-        for pool, back_up, load_layer in (
-            ("MHATokenToKVPoolHost", _back_up, _load_layer),
-            ("MambaPoolHost", _back_up_states, _load_states),
-        ):  # copy kernels: the fingerprints move when the stream runs
+        pinned.default_factory = lambda: _plain_memory
+        for pool, back_up, load_layer in (('MHATokenToKVPoolHost', _back_up, _load_layer), ('MambaPoolHost', _back_up_states, _load_states)):
             kind = self.find(pool)
             kind.backup_from_device_all_layer = back_up
             kind.load_to_device_per_layer = load_layer
-        self.find("UnifiedRadixCache").pretty_print = lambda cache: None  # the story tells it
-
+        agreement.install()
+        self.find('UnifiedRadixCache').pretty_print = lambda cache: None
 
 def _has_pinned(module: Any) -> bool:
-    return "ALLOC_MEMORY_FUNCS" in vars(module)
-
+    return 'ALLOC_MEMORY_FUNCS' in vars(module)
 
 def _one_rank(context: Any) -> None:
-    """State the ranks of a server of one, where the release reads them from its context."""
-    fields = getattr(context, "_parallel_fields", None)
+    fields = getattr(context, '_parallel_fields', None)
     if fields is not None:
         alone = SimpleNamespace(cpu_group=None, device_group=None, world_size=1, rank_in_group=0)
-        kinds = {"_rank": 0, "_size": 1, "_group": alone}
-        stated = {
-            name: value
-            for name in sorted(fields())
-            for ending, value in kinds.items()
-            if name.endswith(ending)
-        }
+        kinds = {'_rank': 0, '_size': 1, '_group': alone}
+        stated = {name: value for name in sorted(fields()) for ending, value in kinds.items() if name.endswith(ending)}
         context.get_parallel().override_permanently(**stated)
 
-
 def _record(kind: Any, told: dict[str, Any]) -> Any:
-    """The arguments as the operator gave them, without the launch's checks of the machine."""
     if is_dataclass(kind):
         args: Any = object.__new__(cast(Any, kind))
         for name, value in {**_defaults(kind), **told}.items():
             _put(args, name, value)
         return args
-    known = set(kind.__struct_fields__)  # from 0.5.19 on; what is resolved is read from the input
-    args = kind(
-        **{name: value for name, value in {"model_path": "", **told}.items() if name in known}
-    )
+    known = set(kind.__struct_fields__)
+    args = kind(**{name: value for name, value in {'model_path': '', **told}.items() if name in known})
     for name in told:
         if name not in known:
             setattr(args, name, told[name])
     args._resolution_finished = True
     return args
 
-
 def _defaults(kind: Any) -> dict[str, Any]:
-    """The fields of a dataclass and what they are unless told; None where that is nothing."""
     found = {}
     for item in fields(kind):
         value = item.default_factory() if item.default_factory is not MISSING else item.default
         found[item.name] = None if value is MISSING else value
     return found
 
-
 def _put(record: Any, name: str, value: Any) -> None:
     object.__setattr__(record, name, value)
-
 
 class _Sampling:
     penalizer_orchestrator = SimpleNamespace(is_required=False)
 
     @classmethod
-    def from_schedule_batch(cls, batch: Any, vocab_size: int) -> "_Sampling":
+    def from_schedule_batch(cls, batch: Any, vocab_size: int) -> '_Sampling':
         return cls()
 
-    def filter_batch(self, *args: Any) -> None: ...
+    def filter_batch(self, *args: Any) -> None:
+        ...
 
-    def merge_batch(self, other: Any) -> None: ...
-
+    def merge_batch(self, other: Any) -> None:
+        ...
 
 class _Kernel:
-    """Launched as `kernel[grid](...)`."""
 
     def __init__(self, run: Any) -> None:
         self._run = run
@@ -2148,29 +1742,23 @@ class _Kernel:
     def __getitem__(self, grid: Any) -> Any:
         return self._run
 
-
-def _alloc_extend(
-    prefix_lens: Any, seq_lens: Any, last_loc: Any, free: Any, out: Any, *rest: int
-) -> None:
+def _alloc_extend(prefix_lens: Any, seq_lens: Any, last_loc: Any, free: Any, out: Any, *rest: int) -> None:
     page_size = rest[-1]
     at = taken = 0
     pages = free.tolist()
     flat: list[int] = []
-    for start, stop, last in zip(
-        prefix_lens.tolist(), seq_lens.tolist(), last_loc.tolist(), strict=True
-    ):
+    for start, stop, last in zip(prefix_lens.tolist(), seq_lens.tolist(), last_loc.tolist(), strict=True):
         slot = last
         for position in range(start, stop):
             if position % page_size == 0:
                 if taken == len(pages):
-                    return  # the caller counts pages and gives up
+                    return
                 slot = pages[taken] * page_size - 1
                 taken += 1
             slot += 1
             flat.append(slot)
             at += 1
     out.copy_(out.new_tensor(flat))
-
 
 def _alloc_decode(seq_lens: Any, last_loc: Any, free: Any, out: Any, *rest: int) -> None:
     page_size = rest[-1]
@@ -2183,91 +1771,58 @@ def _alloc_decode(seq_lens: Any, last_loc: Any, free: Any, out: Any, *rest: int)
             out[at] = pages[taken] * page_size
             taken += 1
 
-
 def _plain_memory(dims: Any, dtype: Any, **more: Any) -> Any:
     import torch
-
     return torch.zeros(dims, dtype=dtype)
 
-
-def _back_up(
-    pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any
-) -> None:
-    host, device = host.long(), device.long()
+def _back_up(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any) -> None:
+    host, device = (host.long(), device.long())
 
     def work() -> None:
         prints_of(pool)[host] = device_pool.k_buffer[0][device, 0, 0]
+    Device.current.issue('backup', work, Copy(_component(device_pool), True, host, device))
 
-    Device.current.issue("backup", work, Copy(_component(device_pool), True, host, device))
-
-
-def _load_layer(
-    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any
-) -> None:
-    host, device = host.long(), device.long()
+def _load_layer(pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any) -> None:
+    host, device = (host.long(), device.long())
 
     def work() -> None:
         device_pool.k_buffer[layer][device, 0, 0] = prints_of(pool)[host]
+    Device.current.issue('load', work, Copy(_component(device_pool), False, host, device))
 
-    Device.current.issue("load", work, Copy(_component(device_pool), False, host, device))
-
-
-def _back_up_states(
-    pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any
-) -> None:
-    host, device = host.long(), device.long()
+def _back_up_states(pool: Any, device_pool: Any, host: Any, device: Any, io_backend: str, **more: Any) -> None:
+    host, device = (host.long(), device.long())
 
     def work() -> None:
         prints_of(pool)[host] = device_pool.mamba_cache.temporal[0, device, 0, 0, 0]
+    Device.current.issue('backup', work, Copy('mamba', True, host, device))
 
-    Device.current.issue("backup", work, Copy("mamba", True, host, device))
-
-
-def _load_states(
-    pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any
-) -> None:
-    host, device = host.long(), device.long()
+def _load_states(pool: Any, device_pool: Any, host: Any, device: Any, layer: int, io: str, **more: Any) -> None:
+    host, device = (host.long(), device.long())
 
     def work() -> None:
         device_pool.mamba_cache.temporal[layer, device, 0, 0, 0] = prints_of(pool)[host]
-
-    Device.current.issue("load", work, Copy("mamba", False, host, device))
-
+    Device.current.issue('load', work, Copy('mamba', False, host, device))
 
 def prints_of(pool: Any) -> Any:
-    """What a host pool holds, one fingerprint a slot, whatever its memory layout."""
     import torch
-
-    if not hasattr(pool, "prints"):
+    if not hasattr(pool, 'prints'):
         pool.prints = torch.zeros(pool.size, dtype=torch.int64)
     return pool.prints
 
-
 def _component(device_pool: Any) -> str:
-    """Which component a device pool holds: the world marks its pools."""
     return str(device_pool.component)
 ''',
-    'harness.targets.sglang.view': r'''"""A release's cache as plain data: what its nodes have, who holds locks, which slots are free.
-
-Invariant: looking changes nothing; no method of the cache that touches recency is called.
-"""
-
-from collections.abc import Iterator
+    'harness.targets.sglang.view': r'''
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-
 from harness.targets.sglang.release import prints_of
-
 Slots = NDArray[np.int64]
 EMPTY: Slots = np.zeros(0, dtype=np.int64)
-NAMES = ("full", "swa", "mamba")
-
+NAMES = ('full', 'swa', 'mamba')
 
 class Node(NamedTuple):
-    """One node. `device` and `host` have slots by component, None where it is absent."""
-
     id: int
     parent: int
     start: int
@@ -2283,33 +1838,28 @@ class Node(NamedTuple):
     def stop(self) -> int:
         return self.start + len(self.tokens)
 
-
 class Held(NamedTuple):
-    """A running request's tokens: [0, `cached`) are the cache's, up to `allocated` its own; its own
-    before `window_from` are no longer in the window."""
-
     cached: int
     window_from: int
     allocated: int
 
-
 def held_by(req: Any) -> Held | None:
-    """None where it has no slots. A record of its own holds them from 0.5.17 on."""
-    if field_of(req, "req_pool_idx") is None or getattr(req, "kv_committed_freed", False):
+    if field_of(req, 'req_pool_idx') is None or getattr(req, 'kv_committed_freed', False):
         return None
-    cached = int(field_of(req, "cache_protected_len"))
-    window_from = max(cached, int(field_of(req, "swa_evicted_seqlen")))
-    return Held(cached, window_from, int(field_of(req, "kv_allocated_len")))
+    cached = int(field_of(req, 'cache_protected_len'))
+    return Held(cached, max(cached, _slid_to(req)), int(field_of(req, 'kv_allocated_len')))
 
+def _slid_to(req: Any) -> int:
+    cursors = getattr(getattr(req, 'kv', None), 'component_evicted_seqlens', None)
+    if cursors is None:
+        return int(field_of(req, 'swa_evicted_seqlen'))
+    return next((at for kind, at in cursors.items() if NAMES[int(kind)] == 'swa'), 0)
 
 def field_of(req: Any, name: str) -> Any:
-    """A field of a request, or of its record of what it holds, where releases moved it later."""
-    record = getattr(req, "kv", None)
+    record = getattr(req, 'kv', None)
     return getattr(record, name) if hasattr(record, name) else getattr(req, name)
 
-
 class View:
-    """Reads the tree: the cache itself up to 0.5.16, apart from it later."""
 
     def __init__(self, cache: Any, pools: Any) -> None:
         self.cache = cache
@@ -2317,19 +1867,19 @@ class View:
         self.pools = pools
         self.components = [NAMES[int(kind)] for kind in cache.tree_components]
         self._seen: list[Node] | None = None
-        self.opaque = type(self.tree).__name__.startswith("Rust")  # it shows no nodes
+        self._free: dict[tuple[str, str], Slots] = {}
+        self.opaque = type(self.tree).__name__.startswith('Rust')
         self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
 
     def forget(self) -> None:
-        """The cache may have changed: look again."""
         self._seen = None
+        self._free = {}
 
-    def reads(self, row: object) -> None: ...
-
+    def reads(self, row: object) -> None:
+        ...
     settled = forget
 
     def nodes(self) -> list[Node]:
-        """Root first, parents before children, children in the order in which they came."""
         if self._seen is None:
             self._seen = [] if self.opaque else list(self._look())
         return self._seen
@@ -2341,110 +1891,107 @@ class View:
             node = self.node(raw, parent, start)
             yield node
             children = list(raw.children.values())
-            stack.extend((child, node.id, node.stop) for child in reversed(children))
+            stack.extend(((child, node.id, node.stop) for child in reversed(children)))
 
     def node(self, raw: Any, parent: int, start: int) -> Node:
         data = raw.component_data
         root = raw is self.tree.root_node
-        return Node(
-            id=raw.id,
-            parent=parent,
-            start=start,
-            tokens=() if root else tuple(raw.key.token_ids),
-            device={n: None if root else slots_of(data[k].value) for n, k in self._kinds},
-            host={n: None if root else slots_of(data[k].host_value) for n, k in self._kinds},
-            locks={n: data[k].lock_ref for n, k in self._kinds},
-            host_locks={n: getattr(data[k], "host_lock_ref", 0) for n, k in self._kinds},
-            root=root,
-            raw=raw,
-        )
+        return Node(id=raw.id, parent=parent, start=start, tokens=() if root else tuple(raw.key.token_ids), device={n: None if root else slots_of(data[k].value) for n, k in self._kinds}, host={n: None if root else slots_of(data[k].host_value) for n, k in self._kinds}, locks={n: data[k].lock_ref for n, k in self._kinds}, host_locks={n: getattr(data[k], 'host_lock_ref', 0) for n, k in self._kinds}, root=root, raw=raw)
 
     def loading(self) -> set[int]:
-        """Ids of the nodes at which a load-back is in flight."""
         return set(self.cache.ongoing_load_back)
 
     def writing(self) -> set[int]:
-        """Ids of the nodes whose backup is in flight."""
         return set(self.cache.ongoing_write_through)
 
     def free(self, component: str) -> Slots:
-        """The free device slots of a pool, one entry a slot."""
+        return self._once('device', component, self._device_free)
+
+    def _once(self, tier: str, component: str, look: Callable[[str], Slots]) -> Slots:
+        found = self._free.get((tier, component))
+        if found is None:
+            found = self._free[tier, component] = look(component)
+        return found
+
+    def _device_free(self, component: str) -> Slots:
         allocator = self.pools.allocator
-        if component == "mamba":
+        if component == 'mamba':
             rows = self.pools.rows
-            allocator = getattr(rows, "mamba_allocator", rows.mamba_pool)  # apart from 0.5.13 on
+            allocator = getattr(rows, 'mamba_allocator', rows.mamba_pool)
             found = slots_of(allocator.free_slots)
             return EMPTY if found is None else found
-        if component == "swa":
+        if component == 'swa':
             return _free_of(allocator.swa_attn_allocator, [])
-        inner = getattr(allocator, "full_attn_allocator", allocator)
-        grouped = not getattr(allocator, "is_not_in_free_group", True)  # no groups from 0.5.19 on
+        inner = getattr(allocator, 'full_attn_allocator', allocator)
+        grouped = not getattr(allocator, 'is_not_in_free_group', True)
         return _free_of(inner, allocator.free_group if grouped else [])
 
     def size(self, component: str) -> int:
-        if component == "mamba":
+        if component == 'mamba':
             return int(self.pools.rows.mamba_pool.size)
         allocator = self.pools.allocator
-        name = "swa_attn_allocator" if component == "swa" else "full_attn_allocator"
+        name = 'swa_attn_allocator' if component == 'swa' else 'full_attn_allocator'
         return int(getattr(allocator, name, allocator).size)
 
     def host_free(self, component: str) -> Slots:
+        return self._once('host', component, self._free_on_host)
+
+    def _free_on_host(self, component: str) -> Slots:
         pool = self._host_pool(component)
-        free = [pool.free_slots, *getattr(pool, "release_slots", ())]  # set aside from 0.5.17 on
+        free = [pool.free_slots, *getattr(pool, 'release_slots', ())]
         return np.concatenate([np.asarray(slots, dtype=np.int64) for slots in free])
 
     def host_size(self, component: str) -> int:
         return int(self._host_pool(component).size)
 
     def _host_pool(self, component: str) -> Any:
-        names = {"full": "full_kv_pool_host", "swa": "swa_kv_pool_host", "mamba": "mamba_pool_host"}
+        names = {'full': 'full_kv_pool_host', 'swa': 'swa_kv_pool_host', 'mamba': 'mamba_pool_host'}
         return getattr(self.cache, names[component])
 
     def device_rows(self, component: str) -> Slots:
-        """What every device slot of a component holds, by slot."""
-        if component == "mamba":
+        if component == 'mamba':
             return np.asarray(self.pools.states.mamba_cache.temporal.numpy()[0, :, 0, 0, 0])
-        pool = self.pools.full if component == "full" else self.pools.swa
+        pool = self.pools.full if component == 'full' else self.pools.swa
         return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
 
     def host_rows(self, component: str) -> Slots:
         return np.asarray(prints_of(self._host_pool(component)).numpy())
 
-
 def tree_of(cache: Any) -> Any:
-    """What holds the nodes and counts the locks."""
-    return getattr(cache, "tree_core", cache)
-
+    return getattr(cache, 'tree_core', cache)
 
 def slots_of(value: Any) -> Slots | None:
     return None if value is None else value.detach().numpy().astype(np.int64).reshape(-1)
 
-
 def _free_of(allocator: Any, group: list[Any]) -> Slots:
-    """Free pages as slots, with those that wait in a free group."""
-    pages = np.concatenate([allocator.free_pages.numpy(), allocator.release_pages.numpy()])
+    if hasattr(allocator, 'staged_pages'):
+        pages = allocator.get_all_free_pages().numpy()
+    else:
+        pages = np.concatenate([allocator.free_pages.numpy(), allocator.release_pages.numpy()])
     size = allocator.page_size
     slots = (pages[:, None] * size + np.arange(size)).reshape(-1) if size > 1 else pages
     waiting = [item.numpy().astype(np.int64) for item in group]
     return np.concatenate([slots, *waiting]).astype(np.int64)
-''',
-    'harness.targets.sglang.shape': r'''"""The sizes of a small server, and its pools, all of the release's own classes."""
 
+def among(slots: Slots, others: Slots) -> Slots:
+    if not len(slots) or not len(others):
+        return EMPTY
+    there = np.zeros(max(int(slots.max()), int(others.max())) + 1, dtype=bool)
+    there[others] = True
+    return slots[there[slots]]
+''',
+    'harness.targets.sglang.shape': r'''
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-
 from harness.targets.sglang.release import Release
 
-
 class Shape(NamedTuple):
-    """Sizes in tokens (`states` in recurrent states, `running` in requests)."""
-
     page_size: int
     full: int
-    swa: int  # 0 without a window
+    swa: int
     window: int
-    states: int  # 0 without a recurrent component
-    ratio: float  # host tokens for a device token; 0 without a host tier
+    states: int
+    ratio: float
     policy: str
     chunk: int
     prefill: int
@@ -2458,137 +2005,56 @@ class Shape(NamedTuple):
     def hierarchical(self) -> bool:
         return self.ratio > 0
 
-
 class Pools(NamedTuple):
-    """What a model worker hands to the scheduler; `full`, `swa` and `states` hold what is cached,
-    one row of fingerprints each (None where the component is absent)."""
-
     rows: Any
     allocator: Any
     full: Any
     swa: Any
     states: Any
 
-
 def build_pools(release: Release, shape: Shape) -> Pools:
-    """Fresh pools, as `ModelRunner.init_memory_pool` makes them: every fingerprint is 0."""
     import torch
-
-    common = {"device": "cpu", "dtype": torch.int64}
-    tensors = {"head_num": 1, "head_dim": 1}
+    common = {'device': 'cpu', 'dtype': torch.int64}
+    tensors = {'head_num': 1, 'head_dim': 1}
     make = release.make
     rows = _rows(release, shape)
     page = shape.page_size
     if shape.window:
-        kv = make(
-            "SWAKVPool",
-            size=shape.full,
-            size_swa=shape.swa,
-            page_size=page,
-            swa_attention_layer_ids=[1],
-            full_attention_layer_ids=[0],
-            enable_kvcache_transpose=False,
-            **common,
-            **tensors,
-        )
-        allocator = make(
-            "SWATokenToKVPoolAllocator",
-            size=shape.full,
-            size_swa=shape.swa,
-            page_size=page,
-            kvcache=kv,
-            need_sort=False,
-            **common,
-        )
+        kv = make('SWAKVPool', size=shape.full, size_swa=shape.swa, page_size=page, swa_attention_layer_ids=[1], full_attention_layer_ids=[0], enable_kvcache_transpose=False, **common, **tensors)
+        allocator = make('SWATokenToKVPoolAllocator', size=shape.full, size_swa=shape.swa, page_size=page, kvcache=kv, need_sort=False, **common)
         return Pools(rows, allocator, kv.full_kv_pool, kv.swa_kv_pool, None)
     if shape.states:
-        kv = make(
-            "HybridLinearKVPool",
-            size=shape.full,
-            page_size=page,
-            full_attention_layer_ids=[0],
-            enable_kvcache_transpose=False,
-            mamba_pool=rows.mamba_pool,
-            **common,
-            **tensors,
-        )
+        kv = make('HybridLinearKVPool', size=shape.full, page_size=page, full_attention_layer_ids=[0], enable_kvcache_transpose=False, mamba_pool=rows.mamba_pool, **common, **tensors)
         return Pools(rows, _allocator(release, shape, kv), kv.full_kv_pool, None, rows.mamba_pool)
-    kv = make(
-        "MHATokenToKVPool",
-        size=shape.full,
-        page_size=page,
-        layer_num=1,
-        enable_memory_saver=False,
-        **common,
-        **tensors,
-    )
+    kv = make('MHATokenToKVPool', size=shape.full, page_size=page, layer_num=1, enable_memory_saver=False, **common, **tensors)
     return Pools(rows, _allocator(release, shape, kv), kv, None, None)
-
 
 def _allocator(release: Release, shape: Shape, kv: Any) -> Any:
     import torch
-
     paged = shape.page_size > 1
-    return release.make(
-        "PagedTokenToKVPoolAllocator" if paged else "TokenToKVPoolAllocator",
-        size=shape.full,
-        page_size=shape.page_size,
-        dtype=torch.int64,
-        device="cpu",
-        kvcache=kv,
-        need_sort=False,
-    )
-
+    return release.make('PagedTokenToKVPoolAllocator' if paged else 'TokenToKVPoolAllocator', size=shape.full, page_size=shape.page_size, dtype=torch.int64, device='cpu', kvcache=kv, need_sort=False)
 
 def _rows(release: Release, shape: Shape) -> Any:
-    """The table of requests' slots, with the recurrent states where there are any."""
     import torch
-
-    plain = {
-        "size": shape.running,
-        "max_context_len": shape.context,
-        "device": "cpu",
-        "enable_memory_saver": False,
-    }
+    plain = {'size': shape.running, 'max_context_len': shape.context, 'device': 'cpu', 'enable_memory_saver': False}
     if not shape.states:
-        return release.make("ReqToTokenPool", **plain)
+        return release.make('ReqToTokenPool', **plain)
     kinds = SimpleNamespace(conv=torch.int64, temporal=torch.int64)
     sizes = SimpleNamespace(conv=[(1, 1)], temporal=(1, 1, 1))
-    return release.make(
-        "HybridReqToTokenPool",
-        mamba_size=shape.states,
-        mamba_spec_state_size=shape.running,
-        cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[1]),
-        mamba_layer_ids=[1],
-        enable_mamba_extra_buffer=False,
-        enable_overlap_schedule=shape.overlap,
-        **plain,
-    )
+    return release.make('HybridReqToTokenPool', mamba_size=shape.states, mamba_spec_state_size=shape.running, cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[1]), mamba_layer_ids=[1], enable_mamba_extra_buffer=False, enable_overlap_schedule=shape.overlap, **plain)
 ''',
-    'harness.targets.sglang.driver': r'''"""A release's own scheduler with a world around it instead of a server.
-
-The driver *is* `Scheduler` of the release (`srt/managers/scheduler.py`), made without its server:
-what it admits, chunks, finishes, retracts, aborts, polls and evicts, and in which order, is decided
-by the release's own methods. Only what surrounds them is the world's: the event loop is told step
-by step (`World`), the model's forward pass moves fingerprints, and answers go to the world.
-
-Invariant: the cache is called by the release's code alone.
-"""
-
+    'harness.targets.sglang.driver': r'''
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any
-
 from harness.targets.sglang.device import Device, Stream
 from harness.targets.sglang.loader import upstream
 from harness.targets.sglang.release import VOCABULARY, Release
 from harness.targets.sglang.shape import Pools, Shape, build_pools
 
-
 class Absent:
-    """What the scheduler asks for and this world has not: no feature, no number, no member."""
 
     def __bool__(self) -> bool:
         return False
@@ -2599,137 +2065,81 @@ class Absent:
     def __iter__(self) -> Any:
         return iter(())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> "Absent":
+    def __call__(self, *args: Any, **kwargs: Any) -> 'Absent':
         return self
+
+    def __enter__(self) -> 'Absent':
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
 
     def __add__(self, count: int) -> int:
-        return count  # a statistic that nobody keeps
+        return count
 
     def __rsub__(self, count: int) -> int:
-        return count  # nothing is taken off
+        return count
 
-    def __getattr__(self, name: str) -> "Absent":
-        if name.startswith("__"):
+    def __getattr__(self, name: str) -> 'Absent':
+        if name.startswith('__'):
             raise AttributeError(name)
         return self
-
-
 ABSENT = Absent()
 
-
 class Bypass:
-    """A stage that a batch goes through unchanged, whatever the stage is asked to do with it."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda batch=None, *args, **kwargs: batch
 
-
 class Plain(SimpleNamespace):
-    """Of a model or its worker: what is not told is None, as in a plain model's configuration."""
 
     def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
+        if name.startswith('__'):
             raise AttributeError(name)
+KEPT = ('init_cache_with_memory_pool', 'init_running_status', 'init_chunked_prefill', 'maybe_init_dynamic_chunk_sizer', 'init_schedule_policy', 'init_pool_stats_observer', 'init_invariant_checker', 'init_output_streamer', 'init_dp_attn_adapter', 'init_req_max_new_tokens', 'init_batch_result_processor')
+SILENT = ('report_prefill_stats', 'report_decode_stats', 'log_batch_result_stats', 'update_device_timer', 'maybe_send_health_check_signal', 'reset_device_timer_window', 'maybe_sleep_on_idle', 'publish_load_snapshot', '_record_step_counters', '_maybe_clear_mm_inputs', '_maybe_log_idle_metrics', '_publish_kv_events', '_get_num_pending_tokens', '_abort_on_waiting_timeout', '_abort_on_running_timeout', '_maybe_register_hicache_draft', 'install_device_timer_on_runners')
+UNSET = ('prefill_delayer', 'min_free_slots_delayer', 'truncation_align_size', 'max_queued_requests', 'hisparse_coordinator', 'metrics_collector')
+MODEL_KINDS = ('linear_attn_model_spec', 'hybrid_gdn_config', 'kimi_linear_config', 'hybrid_lightning_config')
+REPORTERS = ('SchedulerMetricsReporter', 'SchedulerMetricsCollector', 'PrefillStats')
 
-
-# What the release's own `__init__` calls that is kept; the other `init_...` open sockets, load a
-# model, start threads, and are left out.
-KEPT = (
-    "init_cache_with_memory_pool",
-    "init_running_status",
-    "init_chunked_prefill",
-    "maybe_init_dynamic_chunk_sizer",
-    "init_schedule_policy",
-    "init_pool_stats_observer",
-    "init_invariant_checker",
-    "init_output_streamer",
-    "init_dp_attn_adapter",
-    "init_req_max_new_tokens",
-    "init_batch_result_processor",
-)
-SILENT = (
-    "report_prefill_stats",
-    "report_decode_stats",
-    "log_batch_result_stats",
-    "update_device_timer",
-    "maybe_send_health_check_signal",
-    "reset_device_timer_window",
-    "maybe_sleep_on_idle",
-    "publish_load_snapshot",
-    "_record_step_counters",
-    "_maybe_clear_mm_inputs",
-    "_maybe_log_idle_metrics",
-    "_publish_kv_events",
-    "_get_num_pending_tokens",
-    "_abort_on_waiting_timeout",
-    "_abort_on_running_timeout",
-    "_maybe_register_hicache_draft",
-    "install_device_timer_on_runners",
-)
-# Parts of a scheduler that this server has not got; asked for with `is None`.
-UNSET = (
-    "prefill_delayer",
-    "min_free_slots_delayer",
-    "truncation_align_size",
-    "max_queued_requests",
-    "hisparse_coordinator",
-    "metrics_collector",
-)
-# What a model's configuration may be; asked of the model from 0.5.17 on.
-MODEL_KINDS = (
-    "linear_attn_model_spec",
-    "hybrid_gdn_config",
-    "kimi_linear_config",
-    "hybrid_lightning_config",
-)
-# Classes that only report; an absent one takes all it is told.
-REPORTERS = ("SchedulerMetricsReporter", "SchedulerMetricsCollector", "PrefillStats")
-
-
-def make_scheduler(
-    release: Release, shape: Shape, on_answer: Callable[[Any], None]
-) -> tuple[Any, Pools]:
-    """A scheduler over a fresh cache of `shape`. `on_answer(req)` is called for every request that
-    ended, whichever way."""
+def make_scheduler(release: Release, shape: Shape, on_answer: Callable[[Any], None]) -> tuple[Any, Pools]:
     release.fresh()
     Device.current = Device.default = Stream()
     pools = build_pools(release, shape)
-    pools.full.component = "full"
+    pools.full.component = 'full'
     if pools.swa is not None:
-        pools.swa.component = "swa"
+        pools.swa.component = 'swa'
     for name in REPORTERS:
         release.set_if_there(name, ABSENT)
     for name in MODEL_KINDS:
         release.set_if_there(name, lambda model: None)
-    release.set_if_there("mamba2_config", lambda model: True if shape.states else None)
-    release.set_if_there("uses_ssm_state", lambda model: bool(shape.states))
-    release.set_if_there("is_deepseek_dsa", lambda model: False)
-    release.set_if_there("resolve_spec_hidden_size", lambda *model, **more: (0, 0))
-    release.set_if_there("init_parallel_runtime", lambda *ranks, **more: ABSENT)
-    release.set_if_there("init_layer_runtime", lambda *ranks, **more: None)
-    release.set_if_there("init_threads_binding", lambda *ranks, **more: None)
-    base = release.find("Scheduler")
+    release.set_if_there('mamba2_config', lambda model: True if shape.states else None)
+    release.set_if_there('uses_ssm_state', lambda model: bool(shape.states))
+    release.set_if_there('is_deepseek_dsa', lambda model: False)
+    release.set_if_there('resolve_spec_hidden_size', lambda *model, **more: (0, 0))
+    release.set_if_there('init_parallel_runtime', lambda *ranks, **more: ABSENT)
+    release.set_if_there('init_layer_runtime', lambda *ranks, **more: None)
+    release.set_if_there('init_threads_binding', lambda *ranks, **more: None)
+    base = release.find('Scheduler')
     scheduler = object.__new__(_scheduler_type(base, shape, pools, on_answer))
     scheduler.asked_for = set()
     known = list(signature(base.__init__).parameters)[1:]
-    told = {"server_args": _server_args(release, shape), "port_args": ABSENT, "dp_rank": None}
+    told = {'server_args': _server_args(release, shape), 'port_args': ABSENT, 'dp_rank': None}
     scheduler.__init__(**{name: told.get(name, 0) for name in known})
-    scheduler.server_args = told["server_args"]
-    return scheduler, pools
-
+    scheduler.server_args = told['server_args']
+    return (scheduler, pools)
 
 def _scheduler_type(base: Any, shape: Shape, pools: Pools, on_answer: Callable[[Any], None]) -> Any:
-    """The release's scheduler; reporting is silent and what is absent answers as absent."""
 
     def __getattr__(self: Any, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith('__'):
             raise AttributeError(name)
         self.asked_for.add(name)
         return ABSENT
 
     def stream_output(self: Any, reqs: Any, *args: Any, **kwargs: Any) -> None:
         for req in reqs:
-            if req.finished() and not req.finished_output:
+            if req.finished() and (not req.finished_output):
                 req.finished_output = True
                 on_answer(req)
 
@@ -2741,9 +2151,8 @@ def _scheduler_type(base: Any, shape: Shape, pools: Pools, on_answer: Callable[[
     def init_ipc_channels(self: Any, port_args: Any) -> None:
         answers = SimpleNamespace(send_output=lambda output, req=None: on_answer(req))
         self.send_to_tokenizer = answers
-        self.ipc_channels = SimpleNamespace(
-            send_to_tokenizer=answers, send_to_detokenizer=ABSENT, send_metrics_from_scheduler=None
-        )
+        self.rust_server = None
+        self.ipc_channels = SimpleNamespace(send_to_tokenizer=answers, send_to_detokenizer=ABSENT, send_metrics_from_scheduler=None)
 
     def init_model_worker(self: Any) -> None:
         _load_model(self, shape, pools)
@@ -2751,136 +2160,57 @@ def _scheduler_type(base: Any, shape: Shape, pools: Pools, on_answer: Callable[[
     def init_output_streamer(self: Any) -> None:
         self.output_streamer = SimpleNamespace(stream_output=partial(stream_output, self))
 
-    def silent(self: Any, *args: Any, **kwargs: Any) -> None: ...
-
+    def silent(self: Any, *args: Any, **kwargs: Any) -> None:
+        ...
     members: dict[str, Any] = {name: silent for name in SILENT if hasattr(base, name)}
     for name in dir(base):
-        if name.startswith(("init_", "maybe_init_")) and name not in (
-            *KEPT,
-            "init_req_max_new_tokens",
-        ):
+        if name.startswith(('init_', 'maybe_init_')) and name not in (*KEPT, 'init_req_max_new_tokens'):
             members[name] = silent
-    members |= {
-        "__getattr__": __getattr__,
-        "stream_output": stream_output,
-        "init_model_config": init_model_config,
-        "init_ipc_channels": init_ipc_channels,
-        "init_model_worker": init_model_worker,
-        "init_output_streamer": init_output_streamer,
-    }
-    return type("Driver", (base,), members)
-
+    members |= {'__getattr__': __getattr__, 'stream_output': stream_output, 'init_model_config': init_model_config, 'init_ipc_channels': init_ipc_channels, 'init_model_worker': init_model_worker, 'init_output_streamer': init_output_streamer}
+    return type('Driver', (base,), members)
 
 def _server_args(release: Release, shape: Shape) -> Any:
-    """A launch's arguments: the release's defaults, and these."""
-    return release.server_args(
-        page_size=shape.page_size,
-        chunked_prefill_size=shape.chunk,
-        disable_overlap_schedule=not shape.overlap,
-        enable_hierarchical_cache=shape.hierarchical,
-        hicache_ratio=shape.ratio,
-        hicache_size=0,
-        hicache_write_policy=shape.policy,
-        hicache_io_backend="direct",
-        hicache_mem_layout="page_first_direct",
-        attention_backend="torch_native",
-        schedule_policy=shape.schedule_policy,
-        enable_mixed_chunk=shape.mixed,
-        schedule_conservativeness=1.0,
-        max_running_requests=shape.running,
-        pp_max_micro_batch_size=shape.running,
-        swa_full_tokens_ratio=1.0,
-        disable_radix_cache=False,
-        mamba_scheduler_strategy="no_buffer",
-        mamba_track_interval=256,
-        speculative_algorithm=None,
-        strip_thinking_cache=False,
-        disaggregation_mode="null",
-        device="cpu",
-        model_config=_model(shape),
-        _model_config=_model(shape),  # where later releases remember it
-    )
-
+    return release.server_args(page_size=shape.page_size, chunked_prefill_size=shape.chunk, disable_overlap_schedule=not shape.overlap, enable_hierarchical_cache=shape.hierarchical, hicache_ratio=shape.ratio, hicache_size=0, hicache_write_policy=shape.policy, hicache_io_backend='direct', hicache_mem_layout='page_first_direct', attention_backend='torch_native', schedule_policy=shape.schedule_policy, enable_mixed_chunk=shape.mixed, schedule_conservativeness=1.0, max_running_requests=shape.running, pp_max_micro_batch_size=shape.running, swa_full_tokens_ratio=1.0, disable_radix_cache=False, mamba_scheduler_strategy='no_buffer', mamba_track_interval=256, speculative_algorithm=None, strip_thinking_cache=False, disaggregation_mode='null', device='cpu', model_config=_model(shape), _model_config=_model(shape))
 
 def _model(shape: Shape) -> Any:
-    """The model's configuration, as far as the scheduler asks it."""
-    return Plain(
-        is_multimodal=False,
-        is_matryoshka=False,
-        is_encoder_decoder=False,
-        vocab_size=VOCABULARY,
-        think_end_id=None,
-        hf_eos_token_id=None,
-        context_len=shape.context,
-    )
-
+    return Plain(is_multimodal=False, is_matryoshka=False, is_encoder_decoder=False, vocab_size=VOCABULARY, think_end_id=None, hf_eos_token_id=None, context_len=shape.context)
 
 def _load_model(scheduler: Any, shape: Shape, pools: Pools) -> None:
-    """What `init_model_worker` takes from the loaded model and its memory."""
-    runner = Plain(
-        linear_attn_model_spec=None,
-        hybrid_gdn_config=None,
-        mamba2_config=True if shape.states else None,
-        mtp_draft_device_pools=(),
-    )
-    worker = Plain(
-        is_hybrid_swa=bool(shape.window),
-        sliding_window_size=shape.window or None,
-        model_runner=runner,
-        get_tokens_per_layer_info=lambda: (shape.full, shape.swa),
-        get_memory_pool=lambda: (pools.rows, pools.allocator),
-        register_hicache_layer_transfer_counter=lambda counter: None,
-    )
+    runner = Plain(linear_attn_model_spec=None, hybrid_gdn_config=None, mamba2_config=True if shape.states else None, mtp_draft_device_pools=(), mtp_draft_mamba_pools=())
+    worker = Plain(is_hybrid_swa=bool(shape.window), sliding_window_size=shape.window or None, model_runner=runner, get_tokens_per_layer_info=lambda: (shape.full, shape.swa), get_memory_pool=lambda: (pools.rows, pools.allocator), register_hicache_layer_transfer_counter=lambda counter: None)
     scheduler.tp_worker = scheduler.model_worker = worker
     scheduler.draft_worker = None
     scheduler.ngram_embedding_manager = Bypass()
-    scheduler.device = "cpu"
+    scheduler.device = 'cpu'
     scheduler.max_running_requests = shape.running
     scheduler.max_total_num_tokens = shape.full
     scheduler.max_req_len = min(shape.context - 1, shape.full - 1)
     scheduler.max_req_input_len = scheduler.max_req_len - 5
     scheduler.max_prefill_tokens = shape.prefill
     scheduler.num_generated_tokens = scheduler.forward_ct_decode = 0
-    scheduler.tp_group = scheduler.pp_group = Plain()  # one rank: no processes to agree with
-    for group in ("tp_cpu_group", "attn_tp_cpu_group", "attn_cp_cpu_group"):
+    scheduler.tp_group = scheduler.pp_group = Plain()
+    for group in ('tp_cpu_group', 'attn_tp_cpu_group', 'attn_cp_cpu_group'):
         setattr(scheduler, group, None)
     for name in UNSET:
         setattr(scheduler, name, None)
     scheduler.disaggregation_mode = release_modes(scheduler).NULL
-    scheduler.forward_stream = Stream()
-    scheduler.forward_stream.deferred = True
-
+    stream = scheduler.forward_stream = runner.forward_stream = Stream()
+    stream.deferred = True
 
 def release_modes(scheduler: Any) -> Any:
-    """The release's kinds of disaggregation; these servers have none."""
-    return upstream("srt.disaggregation.utils").DisaggregationMode
+    return upstream('srt.disaggregation.utils').DisaggregationMode
 ''',
-    'harness.targets.sglang.tokens': r'''"""Prompts and answers whose every token names its whole prefix.
-
-A token is the hash of the tokens before it and of one symbol, so what a slot should hold for a
-position is simply the token there: the fingerprint of a prefix is its last token.
-
-Invariant: two sequences share a token at a position exactly when they share all tokens up to it.
-"""
-
+    'harness.targets.sglang.tokens': r'''
 from typing import NamedTuple
-
 _MASK = (1 << 31) - 1
-_STEP = 0x9E3779B97F4A7C15
-
+_STEP = 11400714819323198485
 
 class Seed(NamedTuple):
-    """Whose tokens these are: a group's prefix, a tail behind it, or an answer."""
-
     kind: int
     number: int
-
-
 ANSWER = Seed(3, 0)
 
-
 def grow(tokens: list[int], seed: Seed, count: int) -> list[int]:
-    """`tokens` and `count` more of `seed`."""
     grown = list(tokens)
     last = grown[-1] if grown else 1
     for _ in range(count):
@@ -2888,42 +2218,35 @@ def grow(tokens: list[int], seed: Seed, count: int) -> list[int]:
         grown.append(last)
     return grown
 
-
 def _mix(last: int, symbol: int) -> int:
-    value = (last * _STEP + (symbol + 1) * 0xBF58476D1CE4E5B9) & ((1 << 64) - 1)
-    value = ((value ^ (value >> 31)) * 0x94D049BB133111EB) & ((1 << 64) - 1)
-    return (value >> 29) & _MASK or 1
+    value = last * _STEP + (symbol + 1) * 13787848793156543929 & (1 << 64) - 1
+    value = (value ^ value >> 31) * 10723151780598845931 & (1 << 64) - 1
+    return value >> 29 & _MASK or 1
 ''',
-    'harness.targets.sglang.prompts': r'''"""What the clients of a world send."""
-
+    'harness.targets.sglang.prompts': r'''
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
 from harness.explore.outcome import Scenario
 from harness.targets.sglang.tokens import ANSWER, Seed, grow
 
-
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`shared` tokens of the group's prefix, `own` of a tail that others may have too; behind the
-    prompt and answer of `after`, where it is a later turn of that conversation."""
-
     id: int
     group: int
     shared: int
     tail: int
     own: int
     answer: int
-    after: str | None  # whose conversation it goes on with
-    waits_for: str | None  # whose answer its client waits for before it sends
+    after: str | None
+    waits_for: str | None
     abort: bool
 
     @property
     def rid(self) -> str:
-        return f"r{self.id}"
+        return f'r{self.id}'
 
-    def tokens(self, others: Sequence["Prompt"]) -> list[int]:
+    def tokens(self, others: Sequence['Prompt']) -> list[int]:
         before = next((other for other in others if other.rid == self.after), None)
         if before is not None:
             so_far = grow(before.tokens(others), ANSWER, before.answer)
@@ -2931,86 +2254,60 @@ class Prompt:
         prefix = grow([], Seed(1, self.group), self.shared)
         return grow(prefix, Seed(2, self.tail), self.own)
 
-
 def page_of(scenario: Scenario) -> int:
-    """Tokens of a page; the releases take recurrent states with a page of 1 only."""
-    return 1 if "mamba" in scenario["components"] else int(scenario["page_size"])
+    return 1 if 'mamba' in scenario['components'] else int(scenario['page_size'])
 
+def shared_of(scenario: Scenario, row: dict[str, Any]) -> int:
+    page = page_of(scenario)
+    stretch = -(-int(scenario.get('stretch', 0)) // page)
+    return (int(row['shared']) + stretch) * page if row['shared'] else 0
 
 def prompts_of(scenario: Scenario) -> list[Prompt]:
-    """In the order of their numbers; lengths are made to fit one request into the pools."""
     page = page_of(scenario)
-    rows: list[dict[str, Any]] = scenario["requests"]
-    known = [row["id"] for row in rows]
+    rows: list[dict[str, Any]] = scenario['requests']
+    known = [row['id'] for row in rows]
     prompts = []
     for row in rows:
-        before = f"r{row['id'] - 1}" if row["id"] - 1 in known else None
-        prompts.append(
-            Prompt(
-                id=row["id"],
-                group=row["group"],
-                shared=row["shared"] * page,
-                tail=row["tail"],
-                own=1 + row["own"] + row["pages"] * page,
-                answer=row["answer"],
-                after=before if row["turn"] else None,
-                waits_for=before if row["turn"] or row["waits"] else None,
-                abort=row["abort"],
-            )
-        )
+        before = f"r{row['id'] - 1}" if row['id'] - 1 in known else None
+        prompts.append(Prompt(id=row['id'], group=row['group'], shared=shared_of(scenario, row), tail=row['tail'], own=1 + row['own'] + row['pages'] * page, answer=row['answer'], after=before if row['turn'] else None, waits_for=before if row['turn'] or row['waits'] else None, abort=row['abort']))
     return prompts
 ''',
-    'harness.explore.prng': r'''"""Seeded chance for the search: splitmix64, small, fast enough, the same on every machine.
-
-Invariant: the stream depends on the seed alone; streams of different labels are independent.
-"""
-
+    'harness.explore.prng': r'''
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import accumulate
 from typing import TypeVar
-
-T = TypeVar("T")
-
+T = TypeVar('T')
 _MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-
+_GOLDEN = 11400714819323198485
 
 class SplitMix:
-    """A stream of chance. ``seed`` is any whole number; only its low 64 bits matter."""
-
-    __slots__ = ("_state",)
+    __slots__ = ('_state',)
 
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
 
     def bits(self) -> int:
-        """64 random bits."""
-        self._state = z = (self._state + _GOLDEN) & _MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        return z ^ (z >> 31)
+        self._state = z = self._state + _GOLDEN & _MASK
+        z = (z ^ z >> 30) * 13787848793156543929 & _MASK
+        z = (z ^ z >> 27) * 10723151780598845931 & _MASK
+        return z ^ z >> 31
 
     def below(self, bound: int) -> int:
-        """A whole number of 0..bound-1; the bias is below bound / 2**64."""
-        return (self.bits() * bound) >> 64
+        return self.bits() * bound >> 64
 
     def unit(self) -> float:
-        """A number in [0, 1) with 53 random bits."""
-        return (self.bits() >> 11) * 2.0**-53
+        return (self.bits() >> 11) * 2.0 ** (-53)
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of ``items``, which must not be empty."""
         return items[self.below(len(items))]
 
     def weighted(self, weights: Sequence[float]) -> int:
-        """An index, each with a chance in proportion to its weight; the sum must be above 0."""
         sums = list(accumulate(weights))
         mark = self.unit() * sums[-1]
-        return next(index for index, total in enumerate(sums) if mark < total)
+        return next((index for index, total in enumerate(sums) if mark < total))
 
     def sample(self, bound: int, count: int) -> list[int]:
-        """``count`` different numbers of 0..bound-1, ascending; all when there are not so many."""
         chosen = list(range(min(count, bound)))
         for high in range(count, bound):
             at = self.below(high + 1)
@@ -3018,45 +2315,27 @@ class SplitMix:
                 chosen[at] = high
         return sorted(chosen)
 
-
 def derive(seed: int, *labels: object) -> int:
-    """A 64-bit seed for a part of a run, from the run's seed and the part's name."""
-    text = "/".join(str(label) for label in (seed, *labels))
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+    text = '/'.join((str(label) for label in (seed, *labels)))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), 'big')
 ''',
-    'harness.explore.swarm': r'''"""Swarm scenarios: every schedule gets its own sizes, mix and switches.
-
-One fixed "realistic" scenario hides whole kinds of bugs; many small odd ones do not.
-
-Invariant: a drawn scenario is plain data (numbers, text, lists, dicts), and ``smaller`` yields
-only scenarios that could have been drawn.
-"""
-
+    'harness.explore.swarm': r'''
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-
 from harness.explore.outcome import Scenario
 from harness.explore.prng import SplitMix, derive
 
-
 class Knob(Protocol):
-    """One dimension of a scenario."""
 
     def draw(self, rng: SplitMix) -> Any:
-        """A value."""
         ...
 
     def smaller(self, value: Any) -> Iterator[Any]:
-        """Simpler values than ``value``, the simplest first."""
         ...
-
 
 @dataclass(frozen=True)
 class Number:
-    """A whole number from ``low`` to ``high``, both included; the small half is drawn as often as
-    the rest, because pressure comes sooner in small worlds. Simplest is ``low``."""
-
     low: int
     high: int
 
@@ -3067,27 +2346,21 @@ class Number:
     def smaller(self, value: int) -> Iterator[int]:
         step = value - self.low
         while step > 0:
-            yield value - step
+            yield (value - step)
             step //= 2
-
 
 @dataclass(frozen=True)
 class Options:
-    """One of several values; the simplest comes first."""
-
     values: tuple[Any, ...]
 
     def draw(self, rng: SplitMix) -> Any:
         return rng.choice(self.values)
 
     def smaller(self, value: Any) -> Iterator[Any]:
-        yield from self.values[: self.values.index(value)]
-
+        yield from self.values[:self.values.index(value)]
 
 @dataclass(frozen=True)
 class Feature:
-    """A switch that is on in ``share`` of the scenarios. Simplest is off."""
-
     share: float = 0.5
 
     def draw(self, rng: SplitMix) -> bool:
@@ -3097,42 +2370,29 @@ class Feature:
         if value:
             yield False
 
-
 @dataclass(frozen=True)
 class Many:
-    """A list of ``low`` to ``high`` items, each a dict drawn from ``item``. Simplest is short.
-
-    Every item has an ``id``, which it keeps when others are dropped: name its task after it, and a
-    tape means the same in a smaller scenario.
-    """
-
     item: Mapping[str, Knob]
     low: int
     high: int
 
     def draw(self, rng: SplitMix) -> list[dict[str, Any]]:
         count = self.low + rng.below(self.high - self.low + 1)
-        return [
-            {"id": number, **{name: knob.draw(rng) for name, knob in self.item.items()}}
-            for number in range(count)
-        ]
+        return [{'id': number, **{name: knob.draw(rng) for name, knob in self.item.items()}} for number in range(count)]
 
     def smaller(self, value: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         size = len(value) - self.low
         while size > 0:
             for at in range(len(value) - size, -1, -1):
-                yield value[:at] + value[at + size :]
+                yield (value[:at] + value[at + size:])
             size //= 2
         for at, item in enumerate(value):
             for name, knob in self.item.items():
                 for less in knob.smaller(item[name]):
-                    yield [*value[:at], {**item, name: less}, *value[at + 1 :]]
-
+                    yield [*value[:at], {**item, name: less}, *value[at + 1:]]
 
 @dataclass(frozen=True)
 class Perhaps:
-    """A list with one item in ``share`` of the scenarios, else an empty one. Simplest is empty."""
-
     item: Mapping[str, Knob]
     share: float
 
@@ -3142,156 +2402,84 @@ class Perhaps:
     def smaller(self, value: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield from Many(self.item, 0, 1).smaller(value)
 
-
 @dataclass(frozen=True)
 class Swarm:
-    """Knobs by name. ``fixed`` entries go into every scenario as they are."""
-
     knobs: Mapping[str, Knob]
     fixed: Mapping[str, Any]
 
     def draw(self, seed: int) -> Scenario:
-        """The scenario of ``seed``; a knob's value does not depend on which other knobs exist."""
         drawn = {name: knob.draw(SplitMix(derive(seed, name))) for name, knob in self.knobs.items()}
         return {**self.fixed, **drawn}
 
     def smaller(self, scenario: Scenario) -> Iterator[Scenario]:
-        """Scenarios that differ from ``scenario`` in one knob and are simpler there."""
         for name, knob in self.knobs.items():
             for value in knob.smaller(scenario[name]):
                 yield {**scenario, name: value}
 
-
 def size_of(value: Any) -> float:
-    """How large a scenario is: its numbers, switches and list lengths, added up."""
     if isinstance(value, Mapping):
-        return sum(size_of(part) for part in value.values())
+        return sum((size_of(part) for part in value.values()))
     if isinstance(value, str):
         return 0
     if isinstance(value, Sequence):
-        return len(value) + sum(size_of(part) for part in value)
+        return len(value) + sum((size_of(part) for part in value))
     return abs(value) if isinstance(value, int | float) else 0
 ''',
-    'harness.targets.sglang.scenario': r'''"""What a small server is made of, as plain data; every schedule draws one of its own.
-
-Invariant: only what the release accepts is drawn (host pools larger than the device's, a page of 1
-with recurrent states), and every request fits into an empty cache, so whoever waits for ever waits
-for something that was lost.
-"""
-
+    'harness.targets.sglang.scenario': r'''
 from collections.abc import Iterator
 from typing import Any
-
 from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Swarm
-from harness.targets.sglang.prompts import page_of
+from harness.targets.sglang.prompts import page_of, shared_of
 from harness.targets.sglang.shape import Shape
-
-ANSWER_AT_MOST = 6  # tokens
-
-_REQUEST: dict[str, Knob] = {
-    "group": Number(0, 1),
-    "shared": Number(0, 7),  # pages of the group's prefix
-    "tail": Number(0, 2),  # which tail stands behind it
-    "pages": Number(0, 3),  # whole pages of that tail
-    "own": Number(0, 3),  # and tokens
-    "answer": Number(1, ANSWER_AT_MOST),
-    "turn": Feature(0.2),  # goes on where the request before it ended
-    "waits": Feature(0.4),  # is sent when the request before it has ended
-    "abort": Feature(0.15),
-}
-COMPONENTS = ("full+swa", "full", "full+mamba")
-POLICIES = ("write_through", "write_through_selective", "write_back")
-
+ANSWER_AT_MOST = 6
+_REQUEST: dict[str, Knob] = {'group': Number(0, 2), 'shared': Number(0, 7), 'tail': Number(0, 2), 'pages': Number(0, 3), 'own': Number(0, 3), 'answer': Number(1, ANSWER_AT_MOST), 'turn': Feature(0.2), 'waits': Feature(0.5), 'abort': Feature(0.15)}
+COMPONENTS = ('full+swa', 'full', 'full+mamba')
+POLICIES = ('write_through', 'write_through_selective', 'write_back')
 
 def swarm() -> Swarm:
-    """Every schedule its own sizes, policies and request mix."""
-    return Swarm(
-        knobs={
-            "components": Options(("full+swa", "full+swa", "full", "full+mamba")),
-            "page_size": Options((1, 1, 2, 4, 64, 256)),
-            "window": Number(1, 8),
-            "spare": Number(0, 10),  # pages beyond what the largest request needs
-            "swa_spare": Number(0, 6),
-            "states": Number(0, 6),
-            "ratio": Options((1.0, 2.0, 1.0, 1.0, 0.0)),
-            "policy": Options(POLICIES),
-            "chunk": Number(1, 5),  # pages
-            "running": Number(1, 3),
-            "overlap": Feature(0.5),
-            "mixed": Feature(0.1),
-            "schedule_policy": Options(("fcfs", "lpm")),
-            "requests": Many(_REQUEST, 1, 8),
-        },
-        fixed={},
-    )
-
+    return Swarm(knobs={'components': Options(('full+swa', 'full+swa', 'full', 'full+mamba')), 'page_size': Options((1, 1, 2, 4, 64, 256)), 'window': Number(1, 8), 'spare': Number(0, 10), 'swa_spare': Number(0, 6), 'states': Number(0, 6), 'ratio': Options((1.0, 2.0, 1.0, 1.0, 0.0)), 'policy': Options(POLICIES), 'stretch': Options((0, 12, 12, 24)), 'chunk': Number(1, 5), 'running': Number(1, 3), 'overlap': Feature(0.5), 'ranks': Options((1, 1, 1, 1, 2)), 'mixed': Feature(0.1), 'schedule_policy': Options(('fcfs', 'lpm')), 'requests': Many(_REQUEST, 1, 10)}, fixed={})
 
 def simpler(scenario: Scenario) -> Iterator[Scenario]:
-    """Scenarios that differ in one knob and are simpler there."""
     yield from swarm().smaller(scenario)
 
-
 def shape_of(scenario: Scenario) -> Shape:
-    """The server of a scenario: the sizes that it states, or such that its largest request fits
-    with room to spare, whatever its own prefix keeps locked meanwhile."""
-    if "sizes" in scenario:
-        return Shape(**scenario["sizes"])
-    mamba, windowed = _has(scenario, "mamba"), _has(scenario, "swa")
+    if 'sizes' in scenario:
+        return Shape(**scenario['sizes'])
+    mamba, windowed = (_has(scenario, 'mamba'), _has(scenario, 'swa'))
     page = page_of(scenario)
-    window = scenario["window"] * (page if page < 64 else page // 2) if windowed else 0
-    chunk = max(scenario["chunk"] * page, 2)
+    window = scenario['window'] * (page if page < 64 else page // 2) if windowed else 0
+    chunk = max(scenario['chunk'] * page, 2)
     longest = _longest(scenario, page)
-    full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
-    locked = chunk + window + ANSWER_AT_MOST + 2  # a node that reaches into the window
-    swa = _pages(locked + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
-    running = scenario["running"]
-    return Shape(
-        page_size=page,
-        full=full,
-        swa=min(full, swa) if windowed else 0,
-        window=window,
-        states=3 * running + 1 + scenario["states"] if mamba else 0,
-        ratio=scenario["ratio"],
-        policy=scenario["policy"],
-        chunk=chunk,
-        prefill=4 * chunk,
-        running=running,
-        context=longest + 64,
-        overlap=scenario["overlap"] and not mamba,
-        mixed=scenario["mixed"],
-        schedule_policy=scenario["schedule_policy"],
-    )
-
+    locked = chunk + window + ANSWER_AT_MOST + 2
+    swa = _pages(locked + max(chunk, window), page) + (3 + scenario['swa_spare']) * page
+    full = _pages(longest + 8 + chunk, page) + (3 + scenario['spare']) * page
+    full = max(full, swa) if windowed else full
+    running = scenario['running']
+    return Shape(page_size=page, full=full, swa=swa if windowed else 0, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=longest + 64, overlap=scenario['overlap'] and (not mamba) and (scenario.get('ranks', 1) == 1), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
 
 def _has(scenario: Scenario, component: str) -> bool:
-    return component in scenario["components"]
-
+    return component in scenario['components']
 
 def _longest(scenario: Scenario, page: int) -> int:
-    """Tokens of the longest request with its answer, over all turns of its conversation."""
     best = before = 0
-    for row in scenario["requests"]:
-        own = 1 + row["own"] + row["pages"] * page
-        start = before if row["turn"] and before else row["shared"] * page
-        before = start + own + row["answer"]
+    for row in scenario['requests']:
+        own = 1 + row['own'] + row['pages'] * page
+        start = before if row['turn'] and before else shared_of(scenario, row)
+        before = start + own + row['answer']
         best = max(best, before)
     return best
-
 
 def _pages(tokens: int, page: int) -> int:
     return -(-tokens // page) * page
 
-
 def complete(scenario: dict[str, Any]) -> Scenario:
-    """A scenario written by hand, with the simplest value for whatever it leaves out."""
     full: dict[str, Any] = {}
     for name, knob in swarm().knobs.items():
         full[name] = scenario.get(name, _simplest(knob))
-    rows = [{n: _simplest(k) for n, k in _REQUEST.items()} | row for row in full["requests"]]
-    full["requests"] = [{"id": at, **row} for at, row in enumerate(rows)]
+    rows = [{n: _simplest(k) for n, k in _REQUEST.items()} | row for row in full['requests']]
+    full['requests'] = [{'id': at, **row} for at, row in enumerate(rows)]
     return full
-
 
 def _simplest(knob: Knob) -> Any:
     match knob:
@@ -3304,23 +2492,9 @@ def _simplest(knob: Knob) -> Any:
         case _:
             return []
 ''',
-    'harness.targets.sglang.world': r'''"""A small server around a release's scheduler, as tasks of the kernel.
-
-    R<n>   a client: sends its prompt and waits for the answer
-    A<n>   that client goes away
-    sched  the scheduler's event loop, one pass after the other
-    fwd    the forward stream: the model runs a batch that was launched
-    d2h    the copy stream to the host; h2d the one back
-
-Everything of the scheduler runs on its one thread, so other tasks come between its passes and
-between the launch of a batch and the processing of its result, as on a GPU, and nowhere else.
-
-Invariant: the scenario and the choices decide everything.
-"""
-
+    'harness.targets.sglang.world': r'''
 from collections.abc import Hashable
 from typing import Any, Protocol
-
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
 from harness.targets.sglang.device import Device, Event, Stream
@@ -3330,46 +2504,36 @@ from harness.targets.sglang.release import Release
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-
-CACHE = ("cache",)
-SPINS = 3  # passes without a batch before the loop waits for something to change
+CACHE = ('cache',)
+SPINS = 3
 PASSES_AT_REST = 40
 
-
 def copy_streams(controller: Any) -> tuple[Stream, Stream]:
-    """The streams to the host and back; a transfer engine has them from 0.5.17 on."""
-    engine = getattr(controller, "l2_transfer_engine", None)
+    engine = getattr(controller, 'l2_transfer_engine', None)
     if engine is not None:
-        return engine.device_to_host_stream, engine.host_to_device_stream
-    return controller.write_stream, controller.load_stream
-
+        return (engine.device_to_host_stream, engine.host_to_device_stream)
+    return (controller.write_stream, controller.load_stream)
 
 class Launch:
-    """A batch on its way through the model: where each request reads and writes."""
 
-    def __init__(self, world: "World", batch: Any) -> None:
+    def __init__(self, world: 'World', batch: Any) -> None:
         self.rows: list[Row] = []
-        self.begun, self.done = Event(), Event()
+        self.begun, self.done = (Event(), Event())
         self.extending = extending = batch.forward_mode.is_extend()
         prefixes = batch.prefix_lens if extending else [int(n) - 1 for n in batch.seq_lens]
         for at, req in enumerate(batch.reqs):
             start = int(prefixes[at]) if at < len(prefixes) else int(batch.seq_lens[at]) - 1
             self.rows.append(world.row_of(req, start, int(batch.seq_lens[at])))
-        names = ("mamba_cow_src_indices", "mamba_cow_dst_indices", "mamba_clear_indices")
+        names = ('mamba_cow_src_indices', 'mamba_cow_dst_indices', 'mamba_clear_indices')
         found = [_states(batch, name) if extending else None for name in names]
-        self.copied, self.cleared = found[:2], found[2]
+        self.copied, self.cleared = (found[:2], found[2])
         self.tokens = [row.truth[row.stop] for row in self.rows]
 
-
 def _states(batch: Any, name: str) -> Any:
-    """States that the model clears or copies before it runs, where the release leaves that to it
-    (`ModelRunner`, from 0.5.13 on)."""
     found = getattr(batch, name, None)
     return None if found is None else found.numpy().copy()
 
-
 class Row:
-    """One request of a launched batch: it reads up to `start` and writes [`start`, `stop`)."""
 
     def __init__(self, rid: str, start: int, stop: int, truth: list[int]) -> None:
         self.rid = rid
@@ -3380,128 +2544,119 @@ class Row:
         self.swa: Any = None
         self.state = -1
 
-
 class Watcher(Protocol):
-    """Somebody who is told what the model and the scheduler do."""
 
-    def reads(self, row: Row) -> None: ...
+    def reads(self, row: Row) -> None:
+        ...
 
-    def settled(self) -> None: ...
-
+    def settled(self) -> None:
+        ...
 
 class World:
-    """Built for one run of one scenario around a fresh cache of the release."""
 
-    def __init__(self, release: Release, scenario: Scenario) -> None:
-        self.kernel = Kernel()
+    def __init__(self, release: Release, scenario: Scenario, *, kernel: Kernel | None=None, changed: Signal | None=None, answers: Signal | None=None) -> None:
+        self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
         self.scheduler, self.pools = make_scheduler(release, self.shape, self._answered)
         self.cache = self.scheduler.tree_cache
         self.watchers: list[Watcher] = []
-        self.live: dict[str, Any] = {}  # requests that the scheduler was given and has not ended
+        self.live: dict[str, Any] = {}
         self.ended: dict[str, str] = {}
         self.truth: dict[str, list[int]] = {}
         self.era = release.era
         self._launched: Launch | None = None
         self._inbox: list[Any] = []
-        self._changed = Signal("changed")
-        self._answers = Signal("answers")
+        self._changed = changed or Signal('changed')
+        self._answers = answers or Signal('answers')
         self._issued: dict[str, Signal] = {}
-        self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
+        self.streams: dict[str, Stream] = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
         if controller is not None:
             to_host, to_device = copy_streams(controller)
-            self.streams |= {"d2h": to_host, "h2d": to_device}
+            self.streams |= {'d2h': to_host, 'h2d': to_device}
         for name, stream in self.streams.items():
-            stream.name, stream.deferred = name, True
-            self._issued[name] = Signal(f"{name}.issued")
+            stream.name, stream.deferred = (name, True)
+            self._issued[name] = Signal(f'{name}.issued')
 
     def start(self) -> None:
         spawn = self.kernel.spawn
-        spawn("sched", self._loop(), daemon=True)
+        spawn('sched', self._loop(), daemon=True)
         for name in self.streams:
-            spawn(name, self._stream(name), daemon=True)
+            spawn(name, self.run_stream(name), daemon=True)
         for prompt in self.prompts:
-            spawn(f"R{prompt.id}", self._client(prompt))
+            spawn(f'R{prompt.id}', self._client(prompt))
             if prompt.abort:
-                spawn(f"A{prompt.id}", self._leave(prompt))
-
-    # -- tasks ---------------------------------------------------------------------------------
+                spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt: Prompt) -> None:
         while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, "client.think")
-        await self.kernel.point("client.send", ("inbox",))
-        self._inbox.append(prompt)
-        self._changed.fire()
+            await self.kernel.wait(self._answers, 'client.think')
+        await self.kernel.point('client.send', ('inbox',))
+        self.post(prompt)
         while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, "client.wait")
+            await self.kernel.wait(self._answers, 'client.wait')
 
     async def _leave(self, prompt: Prompt) -> None:
-        await self.kernel.point("client.abort", ("inbox",))
-        self._inbox.append(self.release.abort_of(prompt.rid))
-        self._changed.fire()
+        await self.kernel.point('client.abort', ('inbox',))
+        self.post(self.release.abort_of(prompt.rid))
 
-    async def _stream(self, name: str) -> None:
+    async def run_stream(self, name: str) -> None:
         stream = self.streams[name]
-        point = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}[name]
+        point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
             if not stream.ready:
-                await self.kernel.wait(self._issued[name], f"{name}.idle")
+                await self.kernel.wait(self._issued[name], f'{name}.idle')
                 continue
             await self.kernel.point(point, CACHE)
             stream.run_next()
-            self._kick()
+            self.kick()
 
     async def _loop(self) -> None:
-        """`Scheduler.event_loop_normal`, or `event_loop_overlap`: the same calls, in that order."""
         run = self._pass_overlapped if self.shape.overlap else self._pass
         results: list[tuple[Any, Any, Launch]] = []
         self.scheduler.result_queue = results
         idle = 0
         while True:
-            if idle > SPINS and not self._inbox:
-                await self.kernel.wait(self._changed, "scheduler.idle")
+            if idle > SPINS and (not self._inbox):
+                await self.kernel.wait(self._changed, 'scheduler.idle')
                 idle = 0
-            await self.kernel.point("scheduler.receive", CACHE)
-            self._receive()
+            await self.kernel.point('scheduler.receive', CACHE)
+            self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
 
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
-        """The rest of a pass of `event_loop_normal`; whether there was a batch."""
         scheduler = self.scheduler
-        batch = self._schedule()
-        self._settle()
+        batch = self.schedule()
+        self.settle()
         if batch:
-            await self.kernel.point("scheduler.launch", CACHE)
-            launch, result = self._launch(batch)
+            await self.kernel.point('scheduler.launch', CACHE)
+            launch, result = self.launch(batch)
             await self._synchronize(launch)
-            await self.kernel.point("scheduler.process", CACHE)
+            await self.kernel.point('scheduler.process', CACHE)
             scheduler.process_batch_result(batch, result)
         else:
             scheduler.on_idle()
         scheduler.last_batch = batch
-        self._settle()
+        self.settle()
         return bool(batch)
 
     async def _pass_overlapped(self, results: list[tuple[Any, Any, Launch]]) -> bool:
-        """The rest of a pass of `event_loop_overlap`; whether there was anything to do."""
         scheduler = self.scheduler
-        if self.era.barrier == "schedule":
+        if self.era.barrier == 'schedule':
             self._wait_for_forward()
-        batch = self._schedule()
-        self._settle()
+        batch = self.schedule()
+        self.settle()
         disabled = self._overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.kernel.point("scheduler.launch", CACHE)
-            launch, result = self._launch(batch)
-            if self.era.barrier == "launch":
+            await self.kernel.point('scheduler.launch', CACHE)
+            launch, result = self.launch(batch)
+            if self.era.barrier == 'launch':
                 self._wait_for_forward()
             results.append((batch.copy(), result, launch))
         if scheduler.last_batch:
@@ -3510,16 +2665,13 @@ class World:
         elif batch is None:
             scheduler.on_idle()
         scheduler.last_batch = batch
-        self._settle()
+        self.settle()
         return busy
 
-    def _schedule(self) -> Any:
-        """`get_next_batch_to_run` and what the loop does with it."""
+    def schedule(self) -> Any:
         scheduler = self.scheduler
         if self.era.plans:
-            plan = scheduler.get_next_batch_to_run(
-                running_batch=scheduler.running_batch, last_batch=scheduler.last_batch
-            )
+            plan = scheduler.get_next_batch_to_run(running_batch=scheduler.running_batch, last_batch=scheduler.last_batch)
             scheduler.running_batch = plan.running_batch
             scheduler.cur_batch_for_debug = plan.batch_to_run
             return plan.batch_to_run
@@ -3533,29 +2685,31 @@ class World:
         return scheduler.is_disable_overlap_for_batch(batch)
 
     def _wait_for_forward(self) -> None:
-        """`_apply_war_barrier`: what the scheduler issues from now on runs after the forward pass
-        last launched, or after its begin where that is enough for what the barrier is for."""
         launch = self._launched
         if launch is not None:
-            early = self.era.graphs and not launch.extending
+            early = self.era.graphs and (not launch.extending)
             Device.default.wait_event(launch.begun if early else launch.done)
 
     async def _process_oldest(self, results: list[tuple[Any, Any, Launch]]) -> None:
         batch, result, launch = results[0]
         await self._synchronize(launch)
-        await self.kernel.point("scheduler.process", CACHE)
+        await self.kernel.point('scheduler.process', CACHE)
         results.pop(0)
         self.scheduler.process_batch_result(batch, result)
 
     async def _synchronize(self, launch: Launch) -> None:
-        """The scheduler thread waits for the result, as `copy_done.synchronize()` does."""
         while not launch.done.query():
-            await self.kernel.wait(self._changed, "scheduler.synchronize")
+            await self.kernel.wait(self._changed, 'scheduler.synchronize')
 
-    # -- what the scheduler is given -----------------------------------------------------------
+    def post(self, item: Any) -> None:
+        self._inbox.append(item)
+        self._changed.fire()
 
-    def _receive(self) -> None:
-        """`recv_requests` and `process_input_requests`: all that came meanwhile, in order."""
+    @property
+    def has_mail(self) -> bool:
+        return bool(self._inbox)
+
+    def receive(self) -> None:
         while self._inbox:
             item = self._inbox.pop(0)
             if isinstance(item, Prompt):
@@ -3564,7 +2718,6 @@ class World:
                 self.scheduler.abort_request(item)
 
     def _admit(self, prompt: Prompt) -> None:
-        """`handle_generate_request`, without multimodal inputs, grammars and sessions."""
         tokens = prompt.tokens(self.prompts)
         req = self.release.request_of(prompt.rid, tokens, prompt.answer)
         self.scheduler.init_req_max_new_tokens(req)
@@ -3572,40 +2725,37 @@ class World:
         self.live[prompt.rid] = req
         self.scheduler._add_request_to_queue(req)
 
-    def _launch(self, batch: Any) -> tuple[Launch, Any]:
-        """`run_batch`: the forward pass goes to its stream, behind the load-backs it reads."""
+    def launch(self, batch: Any) -> tuple[Launch, Any]:
         launch = Launch(self, batch)
-        stream = self.streams["fwd"]
-        consumer = getattr(batch, "hicache_consumer_index", -1)
+        stream = self.streams['fwd']
+        consumer = getattr(batch, 'hicache_consumer_index', -1)
         if consumer is not None and consumer >= 0:
             counter = self.cache.cache_controller.layer_done_counter
             stream.wait_event(counter.events[consumer].finish_event)
         if self.era.graphs:
-            stream.issue("begin", lambda: None)
+            stream.issue('begin', lambda: None)
             launch.begun.record(stream)
-        stream.issue("forward", lambda: self._forward(launch))
+        stream.issue('forward', lambda: self._forward(launch))
         launch.done.record(stream)
         result = self.release.result_of(launch.tokens, launch.done)
         batch.output_ids = result.next_token_ids
         self.scheduler.forward_ct += 1
         self._launched = launch
-        self._kick()
-        return launch, result
+        self.kick()
+        return (launch, result)
 
     def row_of(self, req: Any, start: int, stop: int) -> Row:
-        """Where a request's tokens lie as its batch is launched."""
         row = Row(req.rid, start, stop, self.truth[req.rid])
-        slots = self.pools.rows.req_to_token[field_of(req, "req_pool_idx"), :stop].long()
+        slots = self.pools.rows.req_to_token[field_of(req, 'req_pool_idx'), :stop].long()
         row.full = slots.numpy().copy()
         if self.shape.window:
             mapping = self.pools.allocator.full_to_swa_index_mapping
             row.swa = mapping[slots].numpy().copy()
         if self.shape.states:
-            row.state = int(field_of(req, "mamba_pool_idx"))
+            row.state = int(field_of(req, 'mamba_pool_idx'))
         return row
 
     def _forward(self, launch: Launch) -> None:
-        """The model: reads what is cached before a request's new tokens, writes theirs."""
         source, target = launch.copied
         if launch.cleared is not None:
             self.pools.states.mamba_cache.temporal.numpy()[0, launch.cleared] = 0
@@ -3627,20 +2777,17 @@ class World:
                 states = self.pools.states.mamba_cache.temporal.numpy()
                 states[0, row.state] = written[-1]
 
-    # -- helpers -------------------------------------------------------------------------------
-
     def _answered(self, req: Any) -> None:
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
         self._answers.fire()
 
-    def _settle(self) -> None:
-        """The scheduler is between two calls: whoever watches may look."""
+    def settle(self) -> None:
         self._start_streams()
         for watcher in self.watchers:
             watcher.settled()
 
-    def _kick(self) -> None:
+    def kick(self) -> None:
         self._start_streams()
         self._changed.fire()
 
@@ -3650,64 +2797,42 @@ class World:
                 self._issued[name].fire()
 
     def rest(self) -> None:
-        """All requests have ended: what is in flight lands, and the loop turns until it is idle."""
         scheduler = self.scheduler
         for _ in range(PASSES_AT_REST):
             self._drain()
             for batch, result, _ in scheduler.result_queue:
                 scheduler.process_batch_result(batch, result)
             scheduler.result_queue.clear()
-            self._receive()
-            scheduler.last_batch = batch = self._schedule()
+            self.receive()
+            scheduler.last_batch = batch = self.schedule()
             if batch:
-                launch, result = self._launch(batch)
+                launch, result = self.launch(batch)
                 scheduler.result_queue.append((batch.copy(), result, launch))
-            elif scheduler.is_fully_idle() and not any(s.behind for s in self.streams.values()):
+            elif scheduler.is_fully_idle() and (not any((s.behind for s in self.streams.values()))):
                 scheduler.on_idle()
                 return
-            self._settle()
+            self.settle()
 
     def _drain(self) -> None:
-        while any(stream.ready for stream in self.streams.values()):
+        while any((stream.ready for stream in self.streams.values())):
             for stream in self.streams.values():
                 stream.run_next()
 
     def state(self) -> Hashable:
         return None
 ''',
-    'harness.targets.sglang.marks': r'''"""What a run over a release reached: a clean run counts only if it was not an empty one."""
-
+    'harness.targets.sglang.marks': r'''
 from typing import Any, NamedTuple
-
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row, World
-
 
 class Meaning(NamedTuple):
     mark: str
     meaning: str
-
-
-MEANINGS = (
-    Meaning("prefix_hit", "the model read a cached prefix"),
-    Meaning("backup", "a node was backed up to the host"),
-    Meaning("demotion", "a node left the device and stayed on the host"),
-    Meaning("window_tombstoned", "a node lost its window on the device and kept FULL"),
-    Meaning("load_back", "a load-back was queued"),
-    Meaning("window_loaded", "a load-back brought a window back"),
-    Meaning("loads_overlap", "two load-backs were in flight at once"),
-    Meaning("host_eviction", "a node left the host"),
-    Meaning("split_with_copy_in_flight", "a node was split while its backup was in flight"),
-    Meaning("retraction", "a running request gave its memory up"),
-    Meaning("abort", "a client left before its answer was complete"),
-    Meaning("chunked_prefill", "a prompt was computed in chunks"),
-    Meaning("turn", "a later turn of a conversation was served"),
-)
-REQUIRED = ("prefix_hit", "backup", "demotion", "load_back", "host_eviction", "chunked_prefill")
-
+MEANINGS = (Meaning('prefix_hit', 'the model read a cached prefix'), Meaning('backup', 'a node was backed up to the host'), Meaning('demotion', 'a node left the device and stayed on the host'), Meaning('window_tombstoned', 'a node lost its window on the device and kept FULL'), Meaning('load_back', 'a load-back was queued'), Meaning('window_loaded', 'a load-back brought a window back'), Meaning('loads_overlap', 'two load-backs were in flight at once'), Meaning('host_eviction', 'a node left the host'), Meaning('split_with_copy_in_flight', 'a node was split while its backup was in flight'), Meaning('retraction', 'a running request gave its memory up'), Meaning('abort', 'a client left before its answer was complete'), Meaning('chunked_prefill', 'a prompt was computed in chunks'), Meaning('turn', 'a later turn of a conversation was served'), Meaning('ranks_skewed', 'the copies of two ranks had come to different points'))
+REQUIRED = ('prefix_hit', 'backup', 'demotion', 'load_back', 'host_eviction', 'chunked_prefill')
 
 class Marks:
-    """Counts what happened, by comparing the cache with what it was."""
 
     def __init__(self, world: World, view: View) -> None:
         self.counts = {meaning.mark: 0 for meaning in MEANINGS}
@@ -3718,129 +2843,90 @@ class Marks:
 
     def reads(self, row: Row) -> None:
         if row.start and row.stop > row.start + 1:
-            self.counts["prefix_hit"] += 1
+            self.counts['prefix_hit'] += 1
 
     def settled(self) -> None:
-        counts, world = self.counts, self._world
+        counts, world = (self.counts, self._world)
+        loading = self._view.loading()
         after = {}
         for node in self._view.nodes():
-            state = (
-                node.device["full"] is not None,
-                node.host["full"] is not None,
-                node.device.get("swa") is not None,
-                len(node.tokens),
-            )
+            state = (node.device['full'] is not None, node.host['full'] is not None, node.device.get('swa') is not None, len(node.tokens))
             after[node.id] = state
             before = self._before.get(node.id)
             if before is None:
                 continue
-            counts["backup"] += state[1] and not before[1]
-            counts["demotion"] += before[0] and not state[0] and state[1]
-            counts["window_tombstoned"] += before[2] and not state[2] and state[0]
-            counts["window_loaded"] += state[2] and not before[2] and node.id in self._loading
+            counts['backup'] += state[1] and (not before[1])
+            counts['demotion'] += before[0] and (not state[0]) and state[1]
+            counts['window_tombstoned'] += before[2] and (not state[2]) and state[0]
+            counts['window_loaded'] += state[2] and (not before[2]) and (node.id in loading)
             in_flight = node.id in self._view.writing()
-            counts["split_with_copy_in_flight"] += state[3] < before[3] and in_flight
+            counts['split_with_copy_in_flight'] += state[3] < before[3] and in_flight
         for node_id, before in self._before.items():
-            counts["host_eviction"] += node_id not in after and before[1]
-        loading = self._view.loading()
-        counts["load_back"] += len(loading - self._loading)
-        counts["loads_overlap"] += len(loading) > 1
-        counts["retraction"] += any(req.is_retracted for req in world.live.values())
+            counts['host_eviction'] += node_id not in after and before[1]
+        counts['load_back'] += len(loading - self._loading)
+        counts['loads_overlap'] += len(loading) > 1
+        counts['retraction'] += any((req.is_retracted for req in world.live.values()))
         chunked = world.scheduler.chunked_req
-        counts["chunked_prefill"] += chunked is not None
-        counts["abort"] = sum(kind == "FINISH_ABORT" for kind in world.ended.values())
-        counts["turn"] = sum(p.after is not None and p.rid in world.ended for p in world.prompts)
-        self._before, self._loading = after, loading
+        counts['chunked_prefill'] += chunked is not None
+        counts['abort'] = sum((kind == 'FINISH_ABORT' for kind in world.ended.values()))
+        counts['turn'] = sum((p.after is not None and p.rid in world.ended for p in world.prompts))
+        self._before, self._loading = (after, loading)
 ''',
-    'harness.targets.sglang.oracles.base': r'''"""What an oracle over a release is. Invariant: it looks, and never calls what changes the cache."""
-
+    'harness.targets.sglang.oracles.base': r'''
 from typing import ClassVar
-
+from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row, World
-
-
-class Broken(Exception):
-    """A promise that does not hold; `signature` names promise and place, never a number."""
-
-    def __init__(self, oracle: str, signature: str, expected: object, seen: object) -> None:
-        self.oracle = oracle
-        self.signature = signature
-        self.expected = str(expected)
-        self.seen = str(seen)
-        super().__init__(f"{oracle}.{signature}: expected {expected}, saw {seen}")
-
+__all__ = ['Broken', 'Oracle']
 
 class Oracle:
-    """Told what happens; raises `Broken` where a promise does not hold."""
-
     name: ClassVar[str]
-    sees_opaque: ClassVar[bool] = False  # whether it needs no nodes
+    sees_opaque: ClassVar[bool] = False
 
     def __init__(self, world: World, view: View) -> None:
         self.world = world
         self.view = view
 
     def reads(self, row: Row) -> None:
-        """The model is about to read what is cached for a request."""
+        pass
 
     def settled(self) -> None:
-        """The scheduler is between two calls."""
+        pass
 
     def at_rest(self) -> None:
-        """Every request has ended and nothing is in flight."""
+        pass
 ''',
-    'harness.targets.sglang.oracles.content': r'''"""C1 what is cached for a prefix is that prefix; C2 the model reads only what was written for it.
-
-A slot must hold the token of its position (tokens name their whole prefix). What is in flight is
-not judged: a node being loaded, and tokens whose batch has not run.
-"""
-
+    'harness.targets.sglang.oracles.content': r'''
 import numpy as np
-
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.view import Node, Slots
 from harness.targets.sglang.world import Row
 
-
 class Content(Oracle):
-    """Judged where the model reads (the end of every bug) and, earlier, in the host pools."""
-
-    name = "C"
+    name = 'C'
     sees_opaque = True
 
     def reads(self, row: Row) -> None:
-        truth = np.array(row.truth[: row.start], dtype=np.int64)
-        self._same("full", self.view.device_rows("full")[row.full[: row.start]], truth, row, 0)
+        truth = np.array(row.truth[:row.start], dtype=np.int64)
+        self._same('full', self.view.device_rows('full')[row.full[:row.start]], truth, row, 0)
         if row.swa is not None:
             first = max(0, row.start - self.world.shape.window)
-            slots = row.swa[first : row.start]
+            slots = row.swa[first:row.start]
             if np.any(slots <= 0):
-                raise Broken(
-                    "C2",
-                    "the model reads a hole in the window",
-                    f"{row.rid}: SWA slots for [{first}, {row.start})",
-                    slots.tolist(),
-                )
-            held = self.view.device_rows("swa")[slots]
-            self._same("swa", held, truth[first:], row, first)
+                raise Broken('C2', 'the model reads a hole in the window', f'{row.rid}: SWA slots for [{first}, {row.start})', slots.tolist())
+            held = self.view.device_rows('swa')[slots]
+            self._same('swa', held, truth[first:], row, first)
         if row.state >= 0 and row.start:
-            held = self.view.device_rows("mamba")[[row.state]]
-            self._same("mamba", held, truth[-1:], row, row.start - 1)
+            held = self.view.device_rows('mamba')[[row.state]]
+            self._same('mamba', held, truth[-1:], row, row.start - 1)
 
     def _same(self, component: str, held: Slots, truth: Slots, row: Row, first: int) -> None:
         if np.array_equal(held, truth):
             return
         at = int((held != truth).argmax())
-        raise Broken(
-            "C2",
-            f"the model reads foreign {component}",
-            f"{row.rid} at {first + at}: {truth[at]}",
-            f"{held[at]}" + (" (never written)" if held[at] == 0 else ""),
-        )
+        raise Broken('C2', f'the model reads foreign {component}', f'{row.rid} at {first + at}: {truth[at]}', f'{held[at]}' + (' (never written)' if held[at] == 0 else ''))
 
     def at_rest(self) -> None:
-        """Nothing is in flight: every cached token can be judged."""
         for node in self.view.nodes():
             if not node.root:
                 self._node(node)
@@ -3848,126 +2934,81 @@ class Content(Oracle):
     def _node(self, node: Node) -> None:
         for component in self.view.components:
             truth = np.array(node.tokens, dtype=np.int64)
-            if component == "mamba":
+            if component == 'mamba':
                 truth = truth[-1:]
-            for tier, slots in (("device", node.device), ("host", node.host)):
+            for tier, slots in (('device', node.device), ('host', node.host)):
                 mine = slots[component]
                 if mine is None:
                     continue
-                rows = self.view.device_rows if tier == "device" else self.view.host_rows
+                rows = self.view.device_rows if tier == 'device' else self.view.host_rows
                 held = rows(component)[mine]
                 if not np.array_equal(held, truth):
-                    raise Broken(
-                        "C1",
-                        f"foreign {component} is cached on the {tier}",
-                        f"node {node.id}: its own tokens",
-                        f"{int((held != truth).sum())} of {len(truth)} are not",
-                    )
+                    raise Broken('C1', f'foreign {component} is cached on the {tier}', f'node {node.id}: its own tokens', f'{int((held != truth).sum())} of {len(truth)} are not')
 ''',
-    'harness.targets.sglang.oracles.copies': r'''"""D1 no slot of a copy is given to anybody before the copy has run: neither what it reads nor what
-it writes."""
-
-import numpy as np
-
+    'harness.targets.sglang.oracles.copies': r'''
 from harness.targets.sglang.device import Copy
 from harness.targets.sglang.oracles.base import Broken, Oracle
-
+from harness.targets.sglang.view import among
 
 class Copies(Oracle):
-    """Looks at every copy that waits in a stream, between the scheduler's calls."""
-
-    name = "D"
+    name = 'D'
     sees_opaque = True
 
     def settled(self) -> None:
         for name, stream in self.world.streams.items():
-            if name != "fwd":
+            if name != 'fwd':
                 for copy in stream.copies:
                     self._judge(copy)
 
     def _judge(self, copy: Copy) -> None:
-        what = "backup" if copy.to_host else "load-back"
-        device, host = copy.device.numpy(), copy.host.numpy()
-        freed = device[np.isin(device, self.view.free(copy.component))]
+        what = 'backup' if copy.to_host else 'load-back'
+        device, host = (copy.device.numpy(), copy.host.numpy())
+        freed = among(device, self.view.free(copy.component))
         if len(freed):
-            raise Broken(
-                "D1",
-                f"the device slots of a {what} are free before it has run ({copy.component})",
-                f"device slots {device.tolist()} held until then",
-                f"{freed.tolist()} are free",
-            )
-        freed = host[np.isin(host, self.view.host_free(copy.component))]
+            raise Broken('D1', f'the device slots of a {what} are free before it has run ({copy.component})', f'device slots {device.tolist()} held until then', f'{freed.tolist()} are free')
+        freed = among(host, self.view.host_free(copy.component))
         if len(freed):
-            raise Broken(
-                "D1",
-                f"the host slots of a {what} are free before it has run ({copy.component})",
-                f"host slots {host.tolist()} held until then",
-                f"{freed.tolist()} are free",
-            )
+            raise Broken('D1', f'the host slots of a {what} are free before it has run ({copy.component})', f'host slots {host.tolist()} held until then', f'{freed.tolist()} are free')
 ''',
-    'harness.targets.sglang.oracles.ledger': r'''"""L1 the counts equal the ledger; L2 a release takes back exactly what its acquire gave; L3 at rest
-nobody holds anything.
-
-The ledger is kept from outside: each acquire and release is compared with the lock counts on its
-path before and after, and filed under its holder, who is known from the function that called.
-"""
-
+    'harness.targets.sglang.oracles.ledger': r'''
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
-
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.view import NAMES, View, tree_of
 from harness.targets.sglang.world import World
-
 Holder = tuple[str, object]
-Held = tuple[int, str]  # node, component
-
-# The release's functions that acquire or release, and for whom.
-_REQUESTS = ("_req_inc_lock_ref", "cache_unfinished_req", "cache_finished_req", "_dec_req_lock")
-_EARLY = "dec_swa_lock_only"  # a request's window, once its decoding has left it
-PREPARED = "load-back in preparation"
-FRAMES = 6  # how far up the caller that holds the lock may be
-_OTHERS = {
-    "_lock_node": "admission",
-    "write_backup": "backup",
-    "_execute_and_commit_kv_backup": "backup",
-    "writing_check": "backup",
-    "_finish_write_through_ack": "backup",
-    "loading_check": "load",
-    "finalize_match_result": "state copy",
-}
-
+Held = tuple[int, str]
+_REQUESTS = ('_req_inc_lock_ref', 'cache_unfinished_req', 'cache_finished_req', '_dec_req_lock', '_commit_prefill_admission', 'checkpoint_into_tree', 'release_kv_cache', 'release_swa_prefix_lock')
+_EARLY = 'dec_swa_lock_only'
+PREPARED = 'load-back in preparation'
+FRAMES = 6
+_OTHERS = {'_lock_node': 'admission', 'write_backup': 'backup', '_execute_and_commit_kv_backup': 'backup', 'writing_check': 'backup', '_finish_write_through_ack': 'backup', 'loading_check': 'load', 'finalize_match_result': 'state copy', 'finalize_match_result_in_cache': 'state copy'}
 
 @dataclass
 class Receipt:
-    """What one acquire gave."""
-
     holder: Holder
     anchor: int
     given: set[Held] = field(default_factory=set)
 
     def __str__(self) -> str:
-        nodes = ", ".join(f"{component} of node {node}" for node, component in sorted(self.given))
+        nodes = ', '.join((f'{component} of node {node}' for node, component in sorted(self.given)))
         return f"{self.holder[0]} {self.holder[1]} holds {nodes or 'nothing'}"
 
-
 class Ledger(Oracle):
-    """Follows `inc_lock_ref`, `dec_lock_ref` and splits of the release's cache."""
-
-    name = "L"
+    name = 'L'
 
     def __init__(self, world: World, view: View) -> None:
         super().__init__(world, view)
         self.receipts: dict[Holder, list[Receipt]] = {}
         self._tree = tree = tree_of(world.cache)
-        self._acquire, self._release = tree.inc_lock_ref, tree.dec_lock_ref
-        tree.inc_lock_ref, tree.dec_lock_ref = self.acquire, self.release
-        self._split, tree._split_node = tree._split_node, self.split
+        self._acquire, self._release = (tree.inc_lock_ref, tree.dec_lock_ref)
+        tree.inc_lock_ref, tree.dec_lock_ref = (self.acquire, self.release)
+        self._split, tree._split_node = (tree._split_node, self.split)
         if hasattr(tree, _EARLY):
-            self._release_early, tree.dec_swa_lock_only = tree.dec_swa_lock_only, self.release_early
+            self._release_early, tree.dec_swa_lock_only = (tree.dec_swa_lock_only, self.release_early)
 
     def acquire(self, node: Any, *args: Any, **kwargs: Any) -> Any:
         raw = self._raw(node)
@@ -3990,86 +3031,58 @@ class Ledger(Oracle):
         return result
 
     def release_early(self, node: Any, *args: Any, **kwargs: Any) -> Any:
-        """A part of a request's lock goes back; the rest stays its own."""
         raw = self._raw(node)
         holder = _holder(sys._getframe(1), raw, False)
         before = self._counts(raw)
         result = self._release_early(node, *args, **kwargs)
         taken = set((before - self._counts(raw)).keys())
         receipt = self._receipt(holder, raw, taken)
-        self._compare(receipt, {held for held in receipt.given if held[1] != "full"}, taken)
+        self._compare(receipt, {held for held in receipt.given if held[1] != 'full'}, taken)
         receipt.given -= taken
         return result
 
     def _raw(self, node: Any) -> Any:
-        return node if hasattr(node, "component_data") else self._tree.node_by_id(node)
+        return node if hasattr(node, 'component_data') else self._tree.node_by_id(node)
 
     def _receipt(self, holder: Holder, node: Any, taken: set[Held]) -> Receipt:
         for receipt in self.receipts.get(holder, []):
             if receipt.anchor == node.id:
                 return receipt
-        raise Broken(
-            "L2",
-            f"{holder[0]} releases what it never acquired",
-            f"a lock of {holder[0]} {holder[1]} on node {node.id}",
-            f"none; it took {_told(taken)}",
-        )
+        raise Broken('L2', f'{holder[0]} releases what it never acquired', f'a lock of {holder[0]} {holder[1]} on node {node.id}', f'none; it took {_told(taken)}')
 
     def split(self, key: Any, child: Any, *args: Any, **kwargs: Any) -> Any:
-        """Both halves of a node that is split keep its holders; a recurrent state stays below."""
         result = self._split(key, child, *args, **kwargs)
         parent = child.parent
         for receipts in self.receipts.values():
             for receipt in receipts:
-                receipt.given |= {
-                    (parent.id, component)
-                    for node, component in receipt.given
-                    if node == child.id and component != "mamba"
-                }
+                receipt.given |= {(parent.id, component) for node, component in receipt.given if node == child.id and component != 'mamba'}
         return result
 
     def settled(self) -> None:
-        owed = Counter(held for mine in self.receipts.values() for r in mine for held in r.given)
+        owed = Counter((held for mine in self.receipts.values() for r in mine for held in r.given))
         for node in self.view.nodes():
             if node.root:
                 continue
             for component, count in node.locks.items():
                 if count != owed[node.id, component]:
-                    raise Broken(
-                        "L1",
-                        f"{component} lock counts drift",
-                        f"node {node.id}: {owed[node.id, component]} holders of {component}",
-                        count,
-                    )
+                    raise Broken('L1', f'{component} lock counts drift', f'node {node.id}: {owed[node.id, component]} holders of {component}', count)
 
     def at_rest(self) -> None:
         left = [str(receipt) for mine in self.receipts.values() for receipt in mine]
         if left:
             kinds = sorted({holder[0] for holder, mine in self.receipts.items() if mine})
-            raise Broken("L3", f"{', '.join(kinds)} never released", "no locks", "; ".join(left))
+            raise Broken('L3', f"{', '.join(kinds)} never released", 'no locks', '; '.join(left))
         self.settled()
 
     def _compare(self, receipt: Receipt, given: set[Held], taken: set[Held]) -> None:
-        for what, extra in (("takes", taken - given), ("leaves", given - taken)):
+        for what, extra in (('takes', taken - given), ('leaves', given - taken)):
             if extra:
                 components = sorted({component for _, component in extra})
-                raise Broken(
-                    "L2",
-                    f"{receipt.holder[0]} {what} {' and '.join(components)} that it was"
-                    f" {'not ' if what == 'takes' else ''}given",
-                    receipt,
-                    f"its release took {_told(taken)}{self._others(extra)}",
-                )
+                raise Broken('L2', f"{receipt.holder[0]} {what} {' and '.join(components)} that it was {('not ' if what == 'takes' else '')}given", receipt, f'its release took {_told(taken)}{self._others(extra)}')
 
     def _others(self, lost: set[Held]) -> str:
-        """Who is left without a lock by a release that took too much."""
-        robbed = [
-            f"{receipt.holder[0]} {receipt.holder[1]}"
-            for mine in self.receipts.values()
-            for receipt in mine
-            if receipt.given & lost
-        ]
-        return f"; held by {', '.join(robbed)}" if robbed else ""
+        robbed = [f'{receipt.holder[0]} {receipt.holder[1]}' for mine in self.receipts.values() for receipt in mine if receipt.given & lost]
+        return f"; held by {', '.join(robbed)}" if robbed else ''
 
     def _counts(self, node: Any) -> Counter[Held]:
         counts: Counter[Held] = Counter()
@@ -4080,40 +3093,31 @@ class Ledger(Oracle):
             node = node.parent
         return counts
 
-
 def _holder(caller: FrameType, node: Any, acquiring: bool) -> Holder:
-    """Whose lock it is, by the function of the release that asks, however deep it asks."""
     frame: FrameType | None = caller
     for _ in range(FRAMES):
         if frame is None:
             break
-        name, variables = frame.f_code.co_name, frame.f_locals
-        if name in _REQUESTS or name == "maybe_evict_swa":
-            return "request", variables["req"].rid
-        if name in ("load_back", "_load_back_transfers"):
-            return ("load" if acquiring and "device_indices" in variables else PREPARED), node.id
+        name, variables = (frame.f_code.co_name, frame.f_locals)
+        if name in _REQUESTS or name == 'maybe_evict_swa':
+            return ('request', variables['req'].rid)
+        if name in ('load_back', '_load_back_transfers'):
+            return ('load' if acquiring and 'device_indices' in variables else PREPARED, node.id)
         if name in _OTHERS:
-            return _OTHERS[name], node.id
+            return (_OTHERS[name], node.id)
         frame = frame.f_back
-    return caller.f_code.co_name, node.id
-
+    return (caller.f_code.co_name, node.id)
 
 def _told(held: set[Held]) -> str:
-    return ", ".join(f"{component} of node {node}" for node, component in sorted(held)) or "nothing"
+    return ', '.join((f'{component} of node {node}' for node, component in sorted(held))) or 'nothing'
 ''',
-    'harness.targets.sglang.oracles.ownership': r'''"""O1 one owner for every slot; O2 the owners add up; O3 the FULL-to-SWA map follows the nodes."""
-
+    'harness.targets.sglang.oracles.ownership': r'''
 import numpy as np
-
 from harness.targets.sglang.oracles.base import Broken, Oracle
-from harness.targets.sglang.view import Node, Slots, field_of, held_by
-
+from harness.targets.sglang.view import Node, Slots, among, field_of, held_by
 
 class Ownership(Oracle):
-    """Device and host pools. Slots of a request's own, not yet cached tail are counted for it; a
-    slot that nobody owns is a leak only at rest, because a batch on its way holds some."""
-
-    name = "O"
+    name = 'O'
 
     def settled(self) -> None:
         self._check(at_rest=False)
@@ -4124,64 +3128,57 @@ class Ownership(Oracle):
     def _check(self, *, at_rest: bool) -> None:
         nodes = [node for node in self.view.nodes() if not node.root]
         for component in self.view.components:
-            claims = [("free", self.view.free(component))]
-            claims += [(f"node {n.id}", s) for n in nodes if (s := n.device[component]) is not None]
+            claims = [('free', self.view.free(component))]
+            claims += [(f'node {n.id}', s) for n in nodes if (s := n.device[component]) is not None]
             claims += self._requests(component)
-            self._one_owner(f"device-{component}", claims)
+            self._one_owner(f'device-{component}', claims)
             if at_rest:
-                self._adds_up(f"device-{component}", claims, self.view.size(component))
+                self._adds_up(f'device-{component}', claims, self.view.size(component))
         self._rows()
-        if "swa" in self.view.components:
+        if 'swa' in self.view.components:
             self._follow_map(nodes)
         if self.world.shape.hierarchical:
             self._host(nodes, at_rest=at_rest)
 
     def _host(self, nodes: list[Node], *, at_rest: bool) -> None:
         for component in self.view.components:
-            claims = [("free", self.view.host_free(component))]
-            claims += [(f"node {n.id}", s) for n in nodes if (s := n.host[component]) is not None]
-            self._one_owner(f"host-{component}", claims)
+            claims = [('free', self.view.host_free(component))]
+            claims += [(f'node {n.id}', s) for n in nodes if (s := n.host[component]) is not None]
+            self._one_owner(f'host-{component}', claims)
             if at_rest:
-                self._adds_up(f"host-{component}", claims, self.view.host_size(component))
+                self._adds_up(f'host-{component}', claims, self.view.host_size(component))
 
     def _requests(self, component: str) -> list[tuple[str, Slots]]:
-        """What each running request holds beyond what it has cached."""
         claims = []
         for rid, req in self.world.live.items():
-            if component == "mamba":
-                state = field_of(req, "mamba_pool_idx")
+            if component == 'mamba':
+                state = field_of(req, 'mamba_pool_idx')
                 if state is not None:
                     claims.append((rid, np.array([int(state)])))
                 continue
             held = held_by(req)
             if held is None:
                 continue
-            first = held.window_from if component == "swa" else held.cached
-            row = self.view.pools.rows.req_to_token[field_of(req, "req_pool_idx")]
-            slots = row[first : held.allocated].numpy().astype(np.int64)
-            if component == "swa":
+            first = held.window_from if component == 'swa' else held.cached
+            row = self.view.pools.rows.req_to_token[field_of(req, 'req_pool_idx')]
+            slots = row[first:held.allocated].numpy().astype(np.int64)
+            if component == 'swa':
                 slots = self._mapped(slots)
                 slots = slots[slots > 0]
             claims.append((rid, slots))
         return claims
 
     def _rows(self) -> None:
-        """What a running request reads is not free for others to take."""
-        free = self.view.free("full")
+        free = self.view.free('full')
         for rid, req in self.world.live.items():
             held = held_by(req)
             if held is None:
                 continue
-            row = self.view.pools.rows.req_to_token[field_of(req, "req_pool_idx")]
-            slots = row[: held.allocated].numpy()
-            lost = slots[np.isin(slots, free)]
+            row = self.view.pools.rows.req_to_token[field_of(req, 'req_pool_idx')]
+            slots = row[:held.allocated].numpy()
+            lost = among(slots, free)
             if len(lost):
-                raise Broken(
-                    "O1",
-                    "a running request's FULL slots are free",
-                    f"the {len(slots)} slots of {rid} are its own or cached",
-                    f"{lost.tolist()} are free",
-                )
+                raise Broken('O1', "a running request's FULL slots are free", f'the {len(slots)} slots of {rid} are its own or cached', f'{lost.tolist()} are free')
 
     def _mapped(self, slots: Slots) -> Slots:
         mapping = self.view.pools.allocator.full_to_swa_index_mapping.numpy()
@@ -4194,233 +3191,319 @@ class Ownership(Oracle):
             return
         slot = int(counts.argmax())
         owners = [owner for owner, slots in claims if slot in slots]
-        kinds = sorted({owner.rstrip("0123456789 ") or owner for owner in owners})
+        kinds = sorted({owner.rstrip('0123456789 ') or owner for owner in owners})
         kinds = kinds * 2 if len(kinds) == 1 else kinds
-        raise Broken(
-            "O1",
-            f"{pool}: {' and '.join(kinds)}",
-            "one owner for every slot",
-            f"slot {slot} of {pool} is of {', '.join(owners)}",
-        )
+        raise Broken('O1', f"{pool}: {' and '.join(kinds)}", 'one owner for every slot', f"slot {slot} of {pool} is of {', '.join(owners)}")
 
     def _adds_up(self, pool: str, claims: list[tuple[str, Slots]], size: int) -> None:
-        owned = sum(len(slots) for _, slots in claims)
+        owned = sum((len(slots) for _, slots in claims))
         if owned != size // self._page(pool) * self._page(pool):
-            raise Broken("O2", f"{pool} leaks", f"{size} slots owned", f"{owned} owned")
+            raise Broken('O2', f'{pool} leaks', f'{size} slots owned', f'{owned} owned')
 
     def _page(self, pool: str) -> int:
-        return 1 if pool.endswith("mamba") else self.world.shape.page_size
+        return 1 if pool.endswith('mamba') else self.world.shape.page_size
 
     def _follow_map(self, nodes: list[Node]) -> None:
-        """Freeing goes through the map, so it must lead from a node's FULL slots to its SWA ones;
-        a node without SWA must lead nowhere, else freeing it frees somebody's."""
         for node in nodes:
-            full, swa = node.device["full"], node.device["swa"]
+            full, swa = (node.device['full'], node.device['swa'])
             if full is None:
                 continue
             mapped = self._mapped(full)
-            if swa is not None and not np.array_equal(mapped, swa):
-                raise Broken(
-                    "O3",
-                    "the map does not lead to a node's SWA slots",
-                    f"node {node.id}: {swa.tolist()}",
-                    mapped.tolist(),
-                )
+            if swa is not None and (not np.array_equal(mapped, swa)):
+                raise Broken('O3', "the map does not lead to a node's SWA slots", f'node {node.id}: {swa.tolist()}', mapped.tolist())
             if swa is None and np.any(mapped > 0):
-                raise Broken(
-                    "O3",
-                    "the map still leads from a node without SWA",
-                    f"node {node.id}: nothing",
-                    mapped.tolist(),
-                )
+                raise Broken('O3', 'the map still leads from a node without SWA', f'node {node.id}: nothing', mapped.tolist())
 ''',
-    'harness.targets.sglang.oracles.structure': r'''"""S2 no dead node; S4 no FULL on the device below a parent without; S5 no backup below a parent
-without one, under the write-through policies."""
-
+    'harness.targets.sglang.oracles.structure': r'''
 from harness.targets.sglang.oracles.base import Broken, Oracle
 
-
 class Structure(Oracle):
-    """Looked at between the scheduler's calls."""
-
-    name = "S"
+    name = 'S'
 
     def settled(self) -> None:
-        closed = self.world.shape.policy != "write_back"
+        closed = self.world.shape.policy != 'write_back'
         seen = {}
         for node in self.view.nodes():
             seen[node.id] = node
             if node.root:
                 continue
-            if node.device["full"] is None and node.host["full"] is None:
-                raise Broken(
-                    "S2", "a dead node", f"node {node.id} has FULL somewhere", "it has none"
-                )
+            if node.device['full'] is None and node.host['full'] is None:
+                raise Broken('S2', 'a dead node', f'node {node.id} has FULL somewhere', 'it has none')
             parent = seen[node.parent]
             if parent.root:
                 continue
-            if node.device["full"] is not None and parent.device["full"] is None:
-                raise Broken(
-                    "S4",
-                    "FULL on the device below a parent without",
-                    f"node {parent.id} has FULL on the device, as node {node.id} below it",
-                    "it has not",
-                )
-            if closed and node.host["full"] is not None and parent.host["full"] is None:
-                raise Broken(
-                    "S5",
-                    "a backup below a parent without one",
-                    f"node {parent.id} is backed up, as node {node.id} below it",
-                    "it is not",
-                )
-
+            if node.device['full'] is not None and parent.device['full'] is None:
+                raise Broken('S4', 'FULL on the device below a parent without', f'node {parent.id} has FULL on the device, as node {node.id} below it', 'it has not')
+            if closed and node.host['full'] is not None and (parent.host['full'] is None):
+                raise Broken('S5', 'a backup below a parent without one', f'node {parent.id} is backed up, as node {node.id} below it', 'it is not')
     at_rest = settled
 ''',
-    'harness.targets.sglang.oracles': r'''"""What must hold of a release's cache, judged from outside over its public state.
-
-    O   ownership: every slot has one owner, and the FULL-to-SWA map follows the nodes
-    L   locks: a release takes back what its own acquire gave, however the tree changed meanwhile
-    D   copies: no slot of a copy is given away before the copy has run
-    C   content: what the model reads, what is cached and what is backed up are the right tokens
-    S   structure: no dead nodes, no child without its parent
-    P   progress: requests end, and what they held comes back
-
-Beside them runs the release's own `sanity_check`, where its scheduler calls it: when it is idle.
-"""
-
+    'harness.targets.sglang.oracles': r'''
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.oracles.content import Content
 from harness.targets.sglang.oracles.copies import Copies
 from harness.targets.sglang.oracles.ledger import Ledger
 from harness.targets.sglang.oracles.ownership import Ownership
 from harness.targets.sglang.oracles.structure import Structure
-
 ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structure)
-
-__all__ = ["ORACLES", "Broken", "Content", "Copies", "Ledger", "Oracle", "Ownership", "Structure"]
+__all__ = ['ORACLES', 'Broken', 'Content', 'Copies', 'Ledger', 'Oracle', 'Ownership', 'Structure']
 ''',
-    'harness.targets.sglang.runner': r'''"""Runs one scenario of a release under one order of events, with oracles watching, and judges it.
+    'harness.targets.sglang.pair': r'''
+from collections.abc import Callable
+from typing import Any, TypeVar
+from harness.explore.kernel import Kernel, Signal
+from harness.explore.outcome import Scenario
+from harness.targets.sglang.agreement import Group, together
+from harness.targets.sglang.broken import Broken
+from harness.targets.sglang.device import Device
+from harness.targets.sglang.prompts import Prompt
+from harness.targets.sglang.release import Release
+from harness.targets.sglang.world import CACHE, SPINS, Launch, World
+RANKS = 2
+T = TypeVar('T')
 
-Invariant: a verdict's class says which promise broke and where, never which numbers it broke with.
-"""
+class _Process:
 
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._default, self._current = (Device.default, Device.current)
+        self._numbers = release.numbers()
+
+    def enter(self) -> None:
+        Device.default, Device.current = (self._default, self._current)
+        self._release.number_from(self._numbers)
+
+    def leave(self) -> None:
+        self._default, self._current = (Device.default, Device.current)
+        self._numbers = self._release.numbers()
+
+class Pair:
+
+    def __init__(self, release: Release, scenario: Scenario) -> None:
+        self.kernel = Kernel()
+        self.ranks: list[World] = []
+        self._processes: list[_Process] = []
+        changed, answers = (Signal('changed'), Signal('answers'))
+        for _ in range(RANKS):
+            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            cache = world.cache
+            cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
+            world.scheduler.result_queue = []
+            self.ranks.append(world)
+            self._processes.append(_Process(release))
+        self._changed, self._answers = (changed, answers)
+        self.skewed = 0
+
+    def start(self) -> None:
+        spawn, first = (self.kernel.spawn, self.ranks[0])
+        spawn('sched', self._loop(), daemon=True)
+        spawn('fwd', self._forward(), daemon=True)
+        for number, world in enumerate(self.ranks):
+            for name in world.streams:
+                if name != 'fwd':
+                    spawn(f'{name}{number}', world.run_stream(name), daemon=True)
+        for prompt in first.prompts:
+            spawn(f'R{prompt.id}', self._client(prompt))
+            if prompt.abort:
+                spawn(f'A{prompt.id}', self._leave(prompt))
+
+    async def _client(self, prompt: Prompt) -> None:
+        ended = self.ranks[0].ended
+        while prompt.waits_for is not None and prompt.waits_for not in ended:
+            await self.kernel.wait(self._answers, 'client.think')
+        await self.kernel.point('client.send', ('inbox',))
+        for world in self.ranks:
+            world.post(prompt)
+        while prompt.rid not in ended:
+            await self.kernel.wait(self._answers, 'client.wait')
+
+    async def _leave(self, prompt: Prompt) -> None:
+        await self.kernel.point('client.abort', ('inbox',))
+        for world in self.ranks:
+            world.post(world.release.abort_of(prompt.rid))
+
+    async def _forward(self) -> None:
+        streams = [world.streams['fwd'] for world in self.ranks]
+        while True:
+            while not all((stream.ready for stream in streams)):
+                await self.kernel.wait(self._changed, 'fwd.idle')
+            await self.kernel.point('forward.run', CACHE)
+            for stream in streams:
+                stream.run_next()
+            for world in self.ranks:
+                world.kick()
+
+    async def _loop(self) -> None:
+        idle = 0
+        while True:
+            if idle > SPINS and (not self.ranks[0].has_mail):
+                await self.kernel.wait(self._changed, 'scheduler.idle')
+                idle = 0
+            await self.kernel.point('scheduler.receive', CACHE)
+            self._together(lambda world: world.receive())
+            idle = 0 if await self._pass() else idle + 1
+
+    async def _pass(self) -> bool:
+        progress = [[len(s.copies) for s in world.streams.values()] for world in self.ranks]
+        self.skewed += progress[0] != progress[1]
+        batches = self._together(lambda world: world.schedule())
+        _same([_told(batch) for batch in batches])
+        if batches[0]:
+            await self.kernel.point('scheduler.launch', CACHE)
+            pairs = zip(self.ranks, batches, strict=True)
+            launched = [world.launch(batch) for world, batch in pairs]
+            while not all((launch.done.query() for launch, _ in launched)):
+                await self.kernel.wait(self._changed, 'scheduler.synchronize')
+            await self.kernel.point('scheduler.process', CACHE)
+            self._process(batches, launched)
+        else:
+            self._together(lambda world: world.scheduler.on_idle())
+        for world, batch in zip(self.ranks, batches, strict=True):
+            world.scheduler.last_batch = batch
+            world.settle()
+        return bool(batches[0])
+
+    def _process(self, batches: list[Any], launched: list[tuple[Launch, Any]]) -> None:
+        todo = {id(world): (batch, result) for world, batch, (_, result) in zip(self.ranks, batches, launched, strict=True)}
+        self._together(lambda world: world.scheduler.process_batch_result(*todo[id(world)]))
+
+    def _together(self, share: Callable[[World], T]) -> list[T]:
+        works = [lambda world=world: share(world) for world in self.ranks]
+        return together(works, self._processes)
+
+def _told(batch: Any) -> Any:
+    if not batch:
+        return 'no batch'
+    lengths = [int(n) for n in batch.seq_lens]
+    starts = list(batch.prefix_lens) if batch.forward_mode.is_extend() else lengths
+    rows = zip(batch.reqs, starts, lengths, strict=False)
+    return ', '.join((f'{req.rid} [{int(start)}, {stop})' for req, start, stop in rows))
+
+def _same(told: list[str]) -> None:
+    if len(set(told)) > 1:
+        seen = '; '.join((f'rank {rank}: {what}' for rank, what in enumerate(told)))
+        raise Broken('R1', 'the ranks compute different batches', 'the same batch', seen)
+''',
+    'harness.targets.sglang.runner': r'''
 import re
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
-
+from typing import NamedTuple, Protocol
 from harness.explore.kernel import Ended, Point, Task
 from harness.explore.marks import run_marks
 from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
 from harness.targets.sglang.marks import Marks
-from harness.targets.sglang.oracles import ORACLES, Broken
+from harness.targets.sglang.oracles import ORACLES, Broken, Oracle
+from harness.targets.sglang.pair import Pair
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import World
+STEP_LIMIT = 3000
 
-STEP_LIMIT = 3_000
-
+class Seat(NamedTuple):
+    world: World
+    view: View
 
 class Spectator(Protocol):
-    """Somebody who looks on, such as a teller of stories. Changes nothing."""
 
-    def begin(self, world: World, view: View) -> None: ...
+    def begin(self, seats: Sequence[Seat]) -> None:
+        ...
 
-    def on_step(self, task: Task, point: Point) -> None: ...
+    def on_step(self, task: Task, point: Point) -> None:
+        ...
 
-    def after_step(self, task: Task, point: Point) -> None: ...
+    def after_step(self, task: Task, point: Point) -> None:
+        ...
 
+class _Stage:
+
+    def __init__(self, release: Release, scenario: Scenario, without: tuple[str, ...]) -> None:
+        self.pair = Pair(release, scenario) if scenario.get('ranks', 1) > 1 else None
+        worlds = self.pair.ranks if self.pair else [World(release, scenario)]
+        self.seats = [Seat(world, View(world.cache, world.pools)) for world in worlds]
+        self.oracles: list[Oracle] = []
+        first = self.seats[0]
+        if self.pair is None:
+            seen = [kind for kind in ORACLES if first.view.opaque <= kind.sees_opaque]
+            self.oracles = [kind(*first) for kind in seen if kind.name not in without]
+        self.marks = Marks(*first)
+        for seat in self.seats:
+            seat.world.watchers = [seat.view]
+        first.world.watchers += [*self.oracles, self.marks]
+        self.kernel = first.world.kernel
+
+    def start(self) -> None:
+        (self.pair or self.seats[0].world).start()
+
+    def rest(self) -> None:
+        if self.pair is None:
+            self.seats[0].world.rest()
+            self.seats[0].view.forget()
+            for oracle in self.oracles:
+                oracle.at_rest()
+
+    def reached(self) -> dict[str, int]:
+        counts = {mark: n for mark, n in self.marks.counts.items() if n}
+        if self.pair is not None and self.pair.skewed:
+            counts['ranks_skewed'] = self.pair.skewed
+        return counts
 
 class ReleaseRunner:
-    """A `Runner` over a release of SGLang."""
 
-    def __init__(self, release: Release, *, without: tuple[str, ...] = ()) -> None:
+    def __init__(self, release: Release, *, without: tuple[str, ...]=()) -> None:
         self.release = release
         self._without = without
 
-    def run(
-        self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
-    ) -> Outcome:
-        """Build, torture, judge. The scenario and the choices decide, whoever looks on."""
-        world = World(self.release, scenario)
-        view = View(world.cache, world.pools)
-        seen = [kind for kind in ORACLES if view.opaque <= kind.sees_opaque]
-        oracles = [kind(world, view) for kind in seen if kind.name not in self._without]
-        marks = Marks(world, view)
-        world.watchers = [view, *oracles, marks]
-        kernel = world.kernel
+    def run(self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None=None) -> Outcome:
+        stage = _Stage(self.release, scenario, self._without)
+        kernel = stage.kernel
         if spectator is not None:
-            spectator.begin(world, view)
-            kernel.on_step, kernel.after_step = spectator.on_step, spectator.after_step
-        world.start()
+            spectator.begin(stage.seats)
+            kernel.on_step, kernel.after_step = (spectator.on_step, spectator.after_step)
+        stage.start()
         search = Search(chooser)
         ended = kernel.run(search, step_limit=STEP_LIMIT)
         if isinstance(ended.error, Divergence):
             raise ended.error
-        if spectator is not None and ended.reason == "raised":
-            last = next(task for task in kernel.tasks if task.name == ended.task)
+        if spectator is not None and ended.reason == 'raised':
+            last = next((task for task in kernel.tasks if task.name == ended.task))
             spectator.after_step(last, last.point)
         verdict = _judge(ended)
         if verdict is None:
             try:
-                world.rest()
-                view.forget()
-                for oracle in oracles:
-                    oracle.at_rest()
+                stage.rest()
             except Exception as error:
                 verdict = verdict_of(error)
         tape = search.tape
-        reached = {mark: n for mark, n in marks.counts.items() if n}
-        return Outcome(
-            verdict=verdict,
-            ended=ended,
-            tape=tape,
-            marks=run_marks(tape.order, tape.points, reached),
-        )
-
+        return Outcome(verdict=verdict, ended=ended, tape=tape, marks=run_marks(tape.order, tape.points, stage.reached()))
 
 def _judge(ended: Ended) -> Verdict | None:
-    """Did the run end well?"""
-    if ended.reason in ("deadlock", "step_limit"):
-        waiting = ", ".join(f"{w.task} at {w.point.name}" for w in ended.waiting)
-        return Verdict("P1", ended.reason, f"expected every request ends, saw {waiting}")
+    if ended.reason in ('deadlock', 'step_limit'):
+        waiting = ', '.join((f'{w.task} at {w.point.name}' for w in ended.waiting))
+        return Verdict('P1', ended.reason, f'expected every request ends, saw {waiting}')
     return None if ended.error is None else verdict_of(ended.error)
 
-
 def verdict_of(error: BaseException) -> Verdict:
-    """An oracle's finding, or a crash of the release: named after the function that raised and the
-    one of the cache or the scheduler that was called."""
     if isinstance(error, Broken):
-        said = f"expected {error.expected}, saw {error.seen}"
-        return Verdict(error.oracle, re.sub(r"\d+", "#", error.signature), said)
+        said = f'expected {error.expected}, saw {error.seen}'
+        return Verdict(error.oracle, re.sub('\\d+', '#', error.signature), said)
     inner, entry = _frames(error.__traceback__)
-    signature = f"{type(error).__name__} in {inner}" + (f", from {entry}" if entry else "")
-    said = str(error).split("\n")[0] or "nothing said"
-    return Verdict("crash", signature, f"expected no exception, saw {said}")
-
-
-_ENTRIES = (
-    "check_hicache_events",
-    "flush_write_through_acks",
-    "cache_finished_req",
-    "cache_unfinished_req",
-    "init_load_back",
-    "match_prefix",
-    "evict",
-    "sanity_check",
-)
-
+    signature = f'{type(error).__name__} in {inner}' + (f', from {entry}' if entry else '')
+    said = str(error).split('\n')[0] or 'nothing said'
+    return Verdict('crash', signature, f'expected no exception, saw {said}')
+_ENTRIES = ('check_hicache_events', 'flush_write_through_acks', 'cache_finished_req', 'cache_unfinished_req', 'init_load_back', 'match_prefix', 'evict', 'sanity_check')
 
 def _frames(trace: TracebackType | None) -> tuple[str, str]:
-    inner, entry = "nowhere", ""
+    inner, entry = ('nowhere', '')
     while trace is not None:
         code = trace.tb_frame.f_code
         inner = code.co_qualname
-        if code.co_name in _ENTRIES and not entry:
+        if code.co_name in _ENTRIES and (not entry):
             entry = code.co_name
         trace = trace.tb_next
-    return inner, "" if inner.endswith(f".{entry}") else entry
+    return (inner, '' if inner.endswith(f'.{entry}') else entry)
 ''',
 }
 

@@ -1,12 +1,14 @@
 """Releases: where they lie, and what is said when they are not there."""
 
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from harness.targets.choose import check_target, version_in
-from harness.targets.sglang.environment import MissingRelease, folder_of, unpack
+from harness.targets.sglang import ci, environment
+from harness.targets.sglang.environment import MissingRelease, Unavailable, folder_of, unpack
 from harness.targets.sglang.eras import ERAS, era_of
 
 
@@ -41,3 +43,47 @@ def test_every_release_has_one_row() -> None:
     versions = [era.version for era in ERAS]
     assert len(versions) == len(set(versions))
     assert all(era_of(version) is not None for version in versions)
+
+
+def failing_pip(command: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
+    said = "WARNING: retrying\nERROR: No matching distribution found for sglang"
+    return subprocess.CompletedProcess(command, 1, stdout="", stderr=said)
+
+
+def slow_pip(command: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
+    raise subprocess.TimeoutExpired(command, environment.DOWNLOAD_S)
+
+
+@pytest.mark.parametrize(
+    ("pip", "said"), [(failing_pip, "No matching distribution"), (slow_pip, "did not arrive")]
+)
+def test_a_wheel_that_cannot_be_had_leaves_its_tests_out(
+    pip: object,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(environment.subprocess, "run", pip)
+    with pytest.raises(Unavailable):
+        environment.fetch("0.5.12", tmp_path)
+    assert ci.main("0.5.12", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert out.count("\n") == 1
+
+
+def test_a_release_that_is_here_and_does_not_import_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "0.5.12" / "sglang" / "srt").mkdir(parents=True)
+    (tmp_path / "packages" / "msgspec").mkdir(parents=True)
+    ran = []
+
+    def run(command: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
+        ran.append(command[2])
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(ci.subprocess, "run", run)
+    assert ci.main("0.5.12", tmp_path) == 1
+    assert ran == ["harness.targets.sglang"]

@@ -9,15 +9,24 @@ from typing import Any
 
 import pytest
 
+from harness.targets.sglang.ci import ONLY
 from harness.targets.sglang.environment import MissingRelease, folder_of
 from harness.targets.sglang.eras import ERAS
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "results" / "published" / "sglang"
-REPLAYS = sorted(FOLDER.glob("*.json"))
-VERSIONS = [era.version for era in ERAS]
+ONE = os.environ.get(ONLY, "")
+VERSIONS = [era.version for era in ERAS if ONE in ("", era.version)]
 
 pytestmark = pytest.mark.sglang
+
+
+def version_of(path: Path) -> str:
+    target: str = json.loads(path.read_text())["scenario"]["target"]
+    return target.partition("==")[2]
+
+
+REPLAYS = [path for path in sorted(FOLDER.glob("*.json")) if version_of(path) in VERSIONS]
 
 
 def here(version: str) -> Path:
@@ -32,11 +41,6 @@ def bench(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def version_of(path: Path) -> str:
-    target: str = json.loads(path.read_text())["scenario"]["target"]
-    return target.partition("==")[2]
-
-
 @pytest.mark.parametrize("path", REPLAYS, ids=lambda path: path.stem)
 def test_a_published_finding_happens_again(path: Path) -> None:
     here(version_of(path))
@@ -48,8 +52,12 @@ def test_a_published_finding_happens_again(path: Path) -> None:
 def test_its_script_needs_only_the_release(path: Path, tmp_path: Path) -> None:
     folder = here(version_of(path))
     verdict: dict[str, Any] = json.loads(path.read_text())["verdict"]
+    script = path.with_suffix(".py")
+    if not script.exists():
+        script = tmp_path / "finding.py"
+        bench("replay", str(path), "--script", str(script))
     done = subprocess.run(
-        [sys.executable, str(path.with_suffix(".py"))],
+        [sys.executable, str(script)],
         cwd=tmp_path,
         env={**os.environ, "SGLANG_WHEEL": str(folder)},
         capture_output=True,
@@ -62,7 +70,7 @@ def test_its_script_needs_only_the_release(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_hunt_repeats_itself(version: str, tmp_path: Path) -> None:
     here(version)
-    words = ("--budget", "45s", "--jobs", "1", "--keep-going", "--json")
+    words = ("--budget", "20s", "--jobs", "1", "--keep-going", "--json")
     done = bench("hunt", "--target", f"sglang=={version}", "--output-dir", str(tmp_path), *words)
     assert done.returncode in (0, 3, 5), done.stdout + done.stderr
     summary = json.loads(done.stdout)
@@ -77,3 +85,35 @@ def test_a_release_says_what_it_is() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "UnifiedRadixCache with HybridCacheController" in done.stdout
+
+
+UNAGREED = """
+import sys
+from harness.targets.sglang import agreement
+real = agreement._reduce
+agreement._reduce = lambda calls: real(calls) if None in calls else None
+from harness.hunt.workers import Search, campaign_of
+from harness.targets.sglang.scenario import swarm
+
+class Two:
+    def draw(self, seed):
+        told = {"ranks": 2, "policy": "write_through", "ratio": 1.0, "components": "full"}
+        return {**swarm().draw(seed), **told}
+
+campaign = campaign_of(Search(target=sys.argv[1]), 0)
+campaign._scenarios = Two()
+found = campaign.run(
+    elapsed=lambda: 0, budget_s=1, schedule_limit=40, enough=lambda report: bool(report.findings)
+)
+print(sorted(found.findings))
+"""
+
+
+@pytest.mark.parametrize("version", [v for v in VERSIONS if v in ("0.5.12", "0.5.23")])
+def test_ranks_that_consume_acknowledgements_without_agreeing_are_found(version: str) -> None:
+    """What the oracle of ranks is for; the releases themselves agree."""
+    here(version)
+    command = [sys.executable, "-c", UNAGREED, f"sglang=={version}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "R1." in done.stdout or "R2." in done.stdout, done.stdout

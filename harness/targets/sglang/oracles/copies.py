@@ -1,10 +1,9 @@
 """D1 no slot of a copy is given to anybody before the copy has run: neither what it reads nor what
 it writes."""
 
-import numpy as np
-
 from harness.targets.sglang.device import Copy
 from harness.targets.sglang.oracles.base import Broken, Oracle
+from harness.targets.sglang.view import among
 
 
 class Copies(Oracle):
@@ -22,7 +21,7 @@ class Copies(Oracle):
     def _judge(self, copy: Copy) -> None:
         what = "backup" if copy.to_host else "load-back"
         device, host = copy.device.numpy(), copy.host.numpy()
-        freed = device[np.isin(device, self.view.free(copy.component))]
+        freed = among(device, self.view.free(copy.component))
         if len(freed):
             raise Broken(
                 "D1",
@@ -30,7 +29,7 @@ class Copies(Oracle):
                 f"device slots {device.tolist()} held until then",
                 f"{freed.tolist()} are free",
             )
-        freed = host[np.isin(host, self.view.host_free(copy.component))]
+        freed = among(host, self.view.host_free(copy.component))
         if len(freed):
             raise Broken(
                 "D1",

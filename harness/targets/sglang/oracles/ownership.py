@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
-from harness.targets.sglang.view import Node, Slots, field_of, held_by
+from harness.targets.sglang.view import Node, Slots, among, field_of, held_by
 
 
 class Ownership(Oracle):
@@ -71,7 +71,7 @@ class Ownership(Oracle):
                 continue
             row = self.view.pools.rows.req_to_token[field_of(req, "req_pool_idx")]
             slots = row[: held.allocated].numpy()
-            lost = slots[np.isin(slots, free)]
+            lost = among(slots, free)
             if len(lost):
                 raise Broken(
                     "O1",
