@@ -248,11 +248,11 @@ def storage_moves(cache: UnifiedCache) -> Iterator[Finding]:
     for persist in cache.storage.persists.queue:
         if not persist.lock.live:
             yield _finding("D1", "lock.persist", "a live transfer lock", persist.lock)
-        for node, component, slots in persist.sources:
-            if node.slots[Tier.HOST][component] != slots:
-                seen = node.slots[Tier.HOST][component]
+        for node, strand, slots in persist.sources:
+            seen = node.slots[Tier.HOST][strand.component]
+            if seen != slots:
                 yield _finding("D1", "source.persist", slots, seen)
-            expected[node.number] = expected.get(node.number, 0) | 1 << component
+            expected[node.number] = expected.get(node.number, 0) | 1 << strand.number
     for node in cache.tree.nodes():
         if node.persisting != expected[node.number]:
             signature = "persisting"

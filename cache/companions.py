@@ -66,6 +66,16 @@ class CompanionSlots:
         """`slots` have become free."""
 
 
+class QueuedPool(SlotPool):
+    """Slots are handed out first-in-first-out: which of them meets which of its owner's changes all
+    the time, so nobody may count on an old entry."""
+
+    def _next(self, count: int) -> list[int]:
+        slots = self._free[:count]
+        del self._free[:count]
+        return slots
+
+
 class OwnSlots(CompanionSlots):
     """A companion with a pool of its own: which of its slots belongs to which of its owner's is
     looked up in a table, as kernels do."""
@@ -194,7 +204,5 @@ def _beside(
     capacity = companion.pools[tier]
     store = store_of(tier, companion, capacity)
     # Nobody is told of its slots: they never change hands but with those of its owner.
-    pool = SlotPool(f"{name}_{companion.name}", capacity, store, Observer())
-    # From the other end: nothing lies at its owner's number by chance, so nobody may count on it.
-    pool.release(pool.allocate(capacity, Owner.COPY)[::-1], Owner.COPY)
+    pool = QueuedPool(f"{name}_{companion.name}", capacity, store, Observer())
     return OwnSlots(companion, pool, owners)

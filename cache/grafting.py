@@ -16,6 +16,7 @@ from cache.config import DEVICE, FULL, HOST, MAMBA, Component
 from cache.observer import Observer
 from cache.residency import Residency
 from cache.storage_moves import Prefetch
+from cache.strands import Strand
 from cache.tree import Node, RadixTree
 
 
@@ -29,6 +30,7 @@ class Grafting:
         tree: RadixTree,
         tick: Callable[[], int],
         observer: Observer,
+        strands: tuple[Strand, ...],
         *,
         closed: bool,
     ) -> None:
@@ -37,6 +39,9 @@ class Grafting:
         self._tick = tick
         self._observer = observer
         self._closed = closed
+        self._bits = [0] * len(Component)
+        for strand in strands:
+            self._bits[strand.component] |= 1 << strand.number
         self._page_size = tree.page_size
 
     def graft(self, prefetch: Prefetch) -> None:
@@ -121,4 +126,4 @@ class Grafting:
             place = (HOST, component)
             self._residency.reserve(node, place, slots, prefetch)
             self._residency.land(node, place)
-            node.persisted |= 1 << component
+            node.persisted |= self._bits[component]

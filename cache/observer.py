@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cache.locks import Lock
     from cache.pools import Owner, SlotPool
     from cache.storage.contract import Page
-    from cache.storage_moves import Persist, Prefetch
+    from cache.storage_moves import Persist, Prefetch, Wanted
     from cache.table import PageTable
     from cache.transfers import Copy
     from cache.tree import Node
@@ -102,8 +102,11 @@ class Observer:
     def prefetch_reserved(self, prefetch: "Prefetch") -> None:
         """It has its host slots and its end."""
 
-    def landing(self, prefetch: "Prefetch", pool: "SlotPool", slot: int, print_: int) -> None:
-        """Before a fetched page is written into its slot."""
+    def landing(
+        self, prefetch: "Prefetch", wanted: "Wanted", slot: int, contents: tuple[int, ...]
+    ) -> None:
+        """Before what has been fetched for a page, or a companion of one, is written where it
+        belongs, which is `slot` of the owner."""
 
     def grafted(self, prefetch: "Prefetch", nodes: list["Node"]) -> None:
         """`nodes` are new; existing ones may have taken slots too."""

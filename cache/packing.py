@@ -1,21 +1,31 @@
-"""What a page's bytes are in storage. Here: its fingerprint, bound to its component and its rank.
+"""What an object's bytes are in storage. Here: fingerprints, bound to their strand and their rank.
 
-Slots hold fingerprints, so that is what travels; the component and the share of the rank are mixed
-in because the same page of another component, or another rank's share of it, has other bytes.
+Slots hold fingerprints, so that is what travels; the strand, the place within it and the share of
+the rank are mixed in because the same page of another component, its companion, or another rank's
+share of it, has other bytes.
 """
 
-from cache.config import Component
+from collections.abc import Sequence
 
-_COMPONENT_SALT = 0x9E3779B97F4A7C15
+_SALT = 0x9E3779B97F4A7C15
+_PLACES = 64  # more than there are strands
 _MASK = 2**64 - 1
+_WORD = 8
 
 
-def pack(component: Component, print_: int, share: int) -> bytes:
-    return (print_ ^ _salt(component) ^ share).to_bytes(8, "little")
+def pack(strand: int, contents: Sequence[int], share: int) -> bytes:
+    """`contents` are those of a page and of the companions that travel with it."""
+    return b"".join(
+        (content ^ _salt(strand, place) ^ share).to_bytes(_WORD, "little")
+        for place, content in enumerate(contents)
+    )
 
 
-def unpack(component: Component, payload: bytes | memoryview, share: int) -> int:
-    return int.from_bytes(payload, "little") ^ _salt(component) ^ share
+def unpack(strand: int, payload: bytes | memoryview, share: int) -> tuple[int, ...]:
+    return tuple(
+        int.from_bytes(payload[at : at + _WORD], "little") ^ _salt(strand, at // _WORD) ^ share
+        for at in range(0, len(payload), _WORD)
+    )
 
 
 def share_of(identity: bytes) -> int:
@@ -23,5 +33,5 @@ def share_of(identity: bytes) -> int:
     return int.from_bytes(identity[:8], "little")
 
 
-def _salt(component: Component) -> int:
-    return component * _COMPONENT_SALT & _MASK
+def _salt(strand: int, place: int) -> int:
+    return (strand + _PLACES * place) * _SALT & _MASK

@@ -8,18 +8,18 @@ corrects it. Invariant: persists run and are acknowledged in order, so no tail g
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from cache.config import FULL, HOST, MAMBA, Component, Tier
+from cache.config import FULL, HOST, MAMBA, Tier
 from cache.locks import NOT_HELD, LockTable
 from cache.observer import Observer
 from cache.packing import pack
 from cache.residency import Residency
 from cache.storage.contract import ROOT, Page, Status, Storage
 from cache.storage_moves import Persist, Source
-from cache.stores import Store
+from cache.strands import ITSELF, Strand
 from cache.transfers import CopyState
 from cache.tree import Node
 
-NameOf = Callable[[Component, int], bytes]  # of a page's component by its fingerprint
+NameOf = Callable[[int, int], bytes]  # of a strand's object for a page, by its fingerprint
 
 
 class Persists:
@@ -28,6 +28,7 @@ class Persists:
         residency: Residency,
         locks: LockTable,
         backend: Storage,
+        strands: tuple[Strand, ...],
         name_of: NameOf,
         share: int,
         tiers: tuple[Tier, ...],
@@ -36,6 +37,8 @@ class Persists:
         self._residency = residency
         self._locks = locks
         self._backend = backend
+        self._strands = strands
+        self._paged = ~sum(1 << s.number for s in strands if s.component is MAMBA)
         self._name_of = name_of
         self._share = share
         self._tiers = tiers
@@ -49,7 +52,7 @@ class Persists:
         storage or queued. At most half of the host is under way at once, so that a storage that
         has stopped answering cannot take it all."""
         for node in nodes:
-            lacking = [c for c in self._residency.components if self._lacks(node, c)]
+            lacking = [strand for strand in self._strands if self._lacks(node, strand)]
             if not lacking or not self._has_head(node, lacking):
                 continue
             pages = len(node.slots[HOST][FULL] or ())
@@ -73,10 +76,10 @@ class Persists:
         self.queue.popleft()
         left = persist.stored
         below: list[Node] = []
-        for node, component, slots in persist.sources:
-            node.persisting &= ~(1 << component)
+        for node, strand, slots in persist.sources:
+            node.persisting &= ~(1 << strand.number)
             if left >= len(slots):
-                node.persisted |= 1 << component
+                node.persisted |= 1 << strand.number
                 below += node.children.values()
             left -= len(slots)
         if persist.status is Status.ABSENT:
@@ -90,33 +93,36 @@ class Persists:
             self.consider(dict.fromkeys(below))
 
     def follow_split(self, upper: Node, lower: Node, pages: int) -> None:
+        # In storage, too, a state is that of the lower half's end.
+        upper.persisted &= self._paged
+        upper.persisting &= self._paged
         if lower.persisting:
             for persist in self.queue:
                 persist.follow_split(upper, lower, pages)
 
-    def _issue(self, node: Node, lacking: list[Component]) -> None:
+    def _issue(self, node: Node, lacking: list[Strand]) -> None:
         reach = [NOT_HELD] * len(self._residency.nothing)
         reach[FULL] = 0
         sources = []
-        for component in lacking:
-            if component is not FULL:
-                reach[component] = node.start
-            slots = node.slots[HOST][component]
+        for strand in lacking:
+            if strand.component is not FULL:
+                reach[strand.component] = node.start
+            slots = node.slots[HOST][strand.component]
             assert slots is not None
-            sources.append(Source(node, component, list(slots)))
-            node.persisting |= 1 << component
+            sources.append(Source(node, strand, list(slots)))
+            node.persisting |= 1 << strand.number
         self._numbers += 1
         lock = self._locks.acquire(node, reach, self._tiers, "persist")
         persist = Persist(self._numbers, sources, lock)
         self.queue.append(persist)
         self._observer.persist_issued(persist)
 
-    def _lacks(self, node: Node, component: Component) -> bool:
+    def _lacks(self, node: Node, strand: Strand) -> bool:
         known = node.persisted | node.persisting
-        return not known >> component & 1 and node.ready(HOST, component)
+        return not known >> strand.number & 1 and node.ready(HOST, strand.component)
 
-    def _has_head(self, node: Node, lacking: list[Component]) -> bool:
-        if FULL not in lacking:  # of any other component the head is FULL of the same page
+    def _has_head(self, node: Node, lacking: list[Strand]) -> bool:
+        if lacking[0].number != FULL:  # of any other one the head is FULL, or one that is known
             return bool((node.persisted | node.persisting) >> FULL & 1)
         parent = node.parent
         assert parent is not None
@@ -132,18 +138,20 @@ class Persists:
     def _pages_of(self, persist: Persist) -> list[Page]:
         """In the order of the sources; what is read is what lies in the slots now."""
         pages, share = list[Page](), self._share
-        for node, component, slots in persist.sources:
-            store: Store = self._residency.pools[HOST, component].store
+        for node, strand, slots in persist.sources:
+            pool = self._residency.pools[HOST, strand.component]
             prints = self._residency.tree.prints(node)
             parent = node.parent
             assert parent is not None
             above = self._residency.tree.prints(parent)
             heads = [*above[-1:], *prints] if above else [0, *prints]
-            named = prints[-1:] if component is MAMBA else prints
-            for print_, head, content in zip(named, heads, store.read(slots), strict=False):
-                key, payload = self._name_of(component, print_), pack(component, content, share)
-                if component is not FULL:
-                    pages.append(Page(key, self._name_of(FULL, print_), payload))
+            named = prints[-1:] if strand.component is MAMBA else prints
+            owner = FULL if ITSELF in strand.parts else strand.component
+            for print_, head, contents in zip(named, heads, strand.read(pool, slots), strict=False):
+                key = self._name_of(strand.number, print_)
+                payload = pack(strand.number, contents, share)
+                if strand.number != FULL:
+                    pages.append(Page(key, self._name_of(owner, print_), payload))
                 else:
                     pages.append(Page(key, self._name_of(FULL, head) if head else ROOT, payload))
         return pages

@@ -60,8 +60,7 @@ class SlotPool:
         assert 0 <= count <= len(self._free), (self.name, count)
         if not count:
             return []
-        slots = self._free[-count:]
-        del self._free[-count:]
+        slots = self._next(count)
         self._require(slots, Owner.FREE, "allocate")
         self._assign(slots, owner)
         self._observer.allocated(self, slots, owner)
@@ -91,6 +90,12 @@ class SlotPool:
     def free_list(self) -> list[int]:
         """A copy of the free list, for audits."""
         return list(self._free)
+
+    def _next(self, count: int) -> list[int]:
+        """The last freed go first."""
+        slots = self._free[-count:]
+        del self._free[-count:]
+        return slots
 
     def _assign(self, slots: list[int], owner: Owner) -> None:
         table, tag = self._owner, int(owner)

@@ -19,6 +19,7 @@ from cache.pools import Owner
 from cache.residency import Residency
 from cache.storage.contract import Status, Storage
 from cache.storage_moves import Outcome, Prefetch, PrefetchState, Reached, Wanted
+from cache.strands import Strand
 from cache.tree import Node, RadixTree
 
 
@@ -31,6 +32,7 @@ class Prefetches:
         locks: LockTable,
         hosts: HostEvictor,
         backend: Storage,
+        strands: tuple[Strand, ...],
         name_of: NameOf,
         share: int,
         grafting: Grafting,
@@ -44,6 +46,7 @@ class Prefetches:
         self._locks = locks
         self._hosts = hosts
         self._backend = backend
+        self._strands = strands
         self._name_of = name_of
         self._share = share
         self._grafting = grafting
@@ -124,12 +127,12 @@ class Prefetches:
             return
         batch = prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
         fetched = self._backend.get([self._name(prefetch, wanted) for wanted in batch])
-        for (component, page), payload in zip(batch, fetched.payloads, strict=False):
-            slot = prefetch.held[component][page]
-            print_ = unpack(component, payload, self._share)
-            pool = self._residency.pools[HOST, component]
-            self._observer.landing(prefetch, pool, slot, print_)
-            pool.store.write([slot], [print_])
+        for wanted, payload in zip(batch, fetched.payloads, strict=False):
+            slot = prefetch.held[wanted.component][wanted.page]
+            contents = unpack(wanted.strand.number, payload, self._share)
+            pool = self._residency.pools[HOST, wanted.component]
+            self._observer.landing(prefetch, wanted, slot, contents)
+            wanted.strand.write(pool, slot, contents)
         prefetch.status = fetched.status
         if prefetch.stopped:
             prefetch.phase = PrefetchState.ENDED
@@ -143,6 +146,7 @@ class Prefetches:
         assert not prefetch.outstanding
         assert not prefetch.over
         if prefetch.stopped:
+            prefetch.kept = range(0)
             self._give_back(prefetch, 0, len(prefetch.wanted))
             self._end(prefetch, prefetch.outcome)
         elif prefetch.phase is PrefetchState.ANSWERED:
@@ -177,11 +181,14 @@ class Prefetches:
             prefetch.held[component] = dict(zip(pages, slots, strict=True))
         prefetch.first, prefetch.end = {c: pages.start for c, pages in needed.items()}, end
         prefetch.wanted = [
-            Wanted(component, page)
+            Wanted(strand, page)
             for page in needed[FULL]
-            for component, pages in needed.items()
-            if page in pages
+            for strand in self._strands
+            if page in needed[strand.component]
         ]
+        for strand in self._strands:
+            own = prefetch.objects.get(strand.component, 0)
+            prefetch.objects[strand.component] = own + 1
         self._observer.prefetch_reserved(prefetch)
         self._ask_on(prefetch)
 
@@ -235,11 +242,11 @@ class Prefetches:
 
     def _all(self, prefetch: Prefetch) -> list[Wanted]:
         pages = range(prefetch.start // self._page_size, prefetch.limit // self._page_size)
-        return [Wanted(c, page) for c in self._residency.components for page in pages]
+        return [Wanted(strand, page) for strand in self._strands for page in pages]
 
     def _name(self, prefetch: Prefetch, wanted: Wanted) -> bytes:
         prints = prefetch.key.prints(prefetch.limit // self._page_size)
-        return self._name_of(wanted.component, prints[wanted.page])
+        return self._name_of(wanted.strand.number, prints[wanted.page])
 
     def _loadable_end(self, prefetch: Prefetch) -> int:
         """How far (tokens) the prefix is loadable with the tree and storage together."""
@@ -251,10 +258,17 @@ class Prefetches:
         end, pages = prefetch.start, (prefetch.limit - prefetch.start) // self._page_size
         for page in range(pages if prefetch.status is Status.OK else 0):
             start = prefetch.start + page * self._page_size
-            valid = True
-            for at, (_, walk) in enumerate(walks):
-                there = prefetch.there[at * pages + page]
-                valid &= walk.step(there, start, start + self._page_size)
+            valid, missing = True, self._missing(prefetch, page, pages)
+            for component, walk in walks:
+                valid &= walk.step(component not in missing, start, start + self._page_size)
             if valid:
                 end = start + self._page_size
         return end
+
+    def _missing(self, prefetch: Prefetch, page: int, pages: int) -> set[Component]:
+        """The components that storage has not all of, for the n-th of `pages` asked for."""
+        return {
+            strand.component
+            for at, strand in enumerate(self._strands)
+            if not prefetch.there[at * pages + page]
+        }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cache.config import MAMBA, Component, Tier
 from cache.keys import Key
 from cache.storage.contract import Status
+from cache.strands import Strand
 from cache.transfers import Copy, CopyState
 
 if TYPE_CHECKING:
@@ -45,11 +46,15 @@ SEVERITY = (Status.ABSENT, Status.TORN, Status.FULL, Status.FAILED, Status.SLOW,
 
 
 class Source(NamedTuple):
-    """The pages of one node's component, as they lie on the host."""
+    """The objects of one node and strand, as they lie on the host under the slots of the owner."""
 
     node: "Node"
-    component: Component
+    strand: Strand
     slots: list[int]
+
+    @property
+    def component(self) -> Component:
+        return self.strand.component
 
 
 class Persist:
@@ -95,9 +100,9 @@ class Persist:
             if source.node is not lower or source.component is MAMBA:
                 sources.append(source)
                 continue
-            _, component, slots = source
-            sources.append(Source(upper, component, slots[:pages]))
-            sources.append(Source(lower, component, slots[pages:]))
+            _, strand, slots = source
+            sources.append(Source(upper, strand, slots[:pages]))
+            sources.append(Source(lower, strand, slots[pages:]))
         self.sources = sources
 
     def __repr__(self) -> str:
@@ -105,10 +110,14 @@ class Persist:
 
 
 class Wanted(NamedTuple):
-    """One page of the key to fetch."""
+    """One object of a page of the key to fetch."""
 
-    component: Component
+    strand: Strand
     page: int
+
+    @property
+    def component(self) -> Component:
+        return self.strand.component
 
 
 class Reached(NamedTuple):
@@ -159,6 +168,7 @@ class Prefetch(Copy):
         self.there: tuple[bool, ...] = ()
         self.held: dict[Component, dict[int, int]] = {}  # page to host slot, while it is ours
         self.first: dict[Component, int] = {}  # page from which each component is fetched
+        self.objects: dict[Component, int] = {}  # how many make up a page of it
         self.wanted: list[Wanted] = []
         self.arrived = 0
         self.asked = 0
@@ -198,12 +208,10 @@ class Prefetch(Copy):
         self.status, self.there = SEVERITY[agreed[0]], tuple(map(bool, agreed[1:]))
 
     def landed(self, component: Component) -> int:
-        """The page up to which a component has landed, of what is granted."""
-        upto = self.first.get(component, 0)
-        for wanted in self.wanted[: self.granted]:
-            if wanted.component is component:
-                upto = wanted.page + 1
-        return upto
+        """The page up to which a component has landed with all its companions, of what is
+        granted."""
+        here = sum(wanted.component is component for wanted in self.wanted[: self.granted])
+        return self.first.get(component, 0) + here // self.objects.get(component, 1)
 
     def take(self, component: Component, first: int, stop: int) -> list[int]:
         """Its slots for pages [first, stop), if all of them are still its own and have landed: from
@@ -214,12 +222,15 @@ class Prefetch(Copy):
         return [held.pop(page) for page in range(first, stop)]
 
     def give_up(self, first: int, stop: int) -> dict[Component, list[int]]:
-        """Its slots for `wanted[first:stop]`, as far as they are still its own."""
+        """Its slots for `wanted[first:stop]`, as far as they are still its own and nothing is on
+        its way into them, or to their companions."""
         slots: dict[Component, list[int]] = {}
-        for component, page in self.wanted[first:stop]:
-            slot = self.held[component].pop(page, None)
-            if slot is not None:
-                slots.setdefault(component, []).append(slot)
+        kept = self.wanted[self.kept.start : self.kept.stop]
+        busy = {(wanted.component, wanted.page) for wanted in kept}
+        for wanted in self.wanted[first:stop]:
+            component, page = wanted.component, wanted.page
+            if (component, page) not in busy and page in self.held[component]:
+                slots.setdefault(component, []).append(self.held[component].pop(page))
         return slots
 
     def __repr__(self) -> str:

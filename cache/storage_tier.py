@@ -8,7 +8,7 @@ Persists are issued by the cache itself, when a backup lands or a prefix is used
 
 from collections.abc import Callable, Iterable
 
-from cache.config import CacheConfig, Component, StorageConfig, Tier, WritePolicy
+from cache.config import CacheConfig, StorageConfig, Tier, WritePolicy
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
@@ -21,6 +21,7 @@ from cache.residency import Residency
 from cache.storage.contract import Storage
 from cache.storage.naming import page_key
 from cache.storage_moves import Move, Persist, Prefetch, Reached
+from cache.strands import strands_of
 from cache.tree import Node, RadixTree
 
 
@@ -48,10 +49,12 @@ class StorageTier:
         # Where the host may have a child without its parent, the parent on the device keeps it.
         self._tiers = tiers = (Tier.HOST,) if closed else tuple(Tier)
         self.share = share_of(identity)
+        self.strands = strands = strands_of(config)
+        self._names = {strand.number: strand.name for strand in strands}
         self.persists = Persists(
-            residency, locks, backend, self.name_of, self.share, tiers, observer
+            residency, locks, backend, strands, self.name_of, self.share, tiers, observer
         )
-        self.grafting = Grafting(residency, tree, tick, observer, closed=closed)
+        self.grafting = Grafting(residency, tree, tick, observer, strands, closed=closed)
         self.prefetches = Prefetches(
             config.storage,
             residency,
@@ -59,6 +62,7 @@ class StorageTier:
             locks,
             hosts,
             backend,
+            strands,
             self.name_of,
             self.share,
             self.grafting,
@@ -142,6 +146,7 @@ class StorageTier:
     def follow_split(self, upper: Node, lower: Node, pages: int) -> None:
         self.persists.follow_split(upper, lower, pages)
 
-    def name_of(self, component: Component, print_: int) -> bytes:
-        """Under which name storage has one page of a component."""
-        return page_key(self._identity, component.name.lower(), print_)
+    def name_of(self, strand: int, print_: int) -> bytes:
+        """Under which name storage has one page of a strand: of a component, or of a companion
+        apart."""
+        return page_key(self._identity, self._names[strand], print_)

@@ -16,7 +16,8 @@ from cache.observer import Observer
 from cache.pools import Owner, SlotPool
 from cache.ranks import Standing
 from cache.storage.contract import Status
-from cache.storage_moves import Outcome, Persist, Prefetch
+from cache.storage_moves import Outcome, Persist, Prefetch, PrefetchState
+from cache.strands import strands_of
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -52,6 +53,8 @@ COMPANIONS_MEANINGS: tuple[Meaning, ...] = (
     Meaning("companions_left_behind", "the device let companions go that the host has kept"),
     Meaning("companions_split", "a node with companions was cut while a copy was filling it"),
     Meaning("companion_state_forked", "a request's side state began as a copy of the tree's"),
+    Meaning("companion_missing_in_storage", "storage had a page and not its companion apart"),
+    Meaning("companion_cut_off", "a page came from storage and its companion did not"),
     Meaning("companion_slot_reused", "a companion's slot went to another slot of its owner"),
 )
 RANKS_MEANINGS: tuple[Meaning, ...] = (
@@ -123,6 +126,8 @@ class Marks(Observer):
         self._loads = 0
         self._making_room = self._frozen = False
         self._accompanied = {companion.owner for companion in config.companions}
+        self._strands = strands_of(config)
+        self._apart = len(self._strands) > len(config.components)
         self._pairs: dict[str, dict[int, int]] = {}  # by pool: its slots, and whose they were last
 
     def required(self, config: CacheConfig) -> tuple[str, ...]:
@@ -295,6 +300,10 @@ class Marks(Observer):
         self.hit("prefetch_asked")
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        if self._apart and 0 < prefetch.granted < len(prefetch.wanted):
+            last, following = prefetch.wanted[prefetch.granted - 1 :][:2]
+            cut = (last.component, last.page) == (following.component, following.page)
+            self.counts["companion_cut_off"] += cut
         grown = sum(node.tokens for node in nodes)
         landed = prefetch.grafted_end > prefetch.start
         self.counts["prefetch_landed"] += landed
@@ -303,6 +312,18 @@ class Marks(Observer):
 
     def replied(self, move: Persist | Prefetch) -> None:
         self.counts["storage_in_trouble"] += move.status not in (Status.OK, Status.ABSENT)
+        if self._apart and isinstance(move, Prefetch) and move.phase is PrefetchState.ANSWERED:
+            self._look_for_orphans(move)
+
+    def _look_for_orphans(self, prefetch: Prefetch) -> None:
+        pages = len(prefetch.there) // len(self._strands)
+        rows = [prefetch.there[at * pages :][:pages] for at in range(len(self._strands))]
+        whole = {s.number: row for s, row in zip(self._strands, rows, strict=True)}
+        self.counts["companion_missing_in_storage"] += any(
+            page and not beside
+            for strand, row in zip(self._strands, rows, strict=True)
+            for page, beside in zip(whole[strand.component], row, strict=True)
+        )
 
     def prefetch_ended(self, prefetch: Prefetch) -> None:
         partial = prefetch.stopped and prefetch.outcome is Outcome.PARTIAL

@@ -7,7 +7,7 @@ Invariant: a move's reply comes after its time, and never without its question.
 
 from dataclasses import dataclass
 
-from cache.config import CacheConfig, Component
+from cache.config import CacheConfig
 from cache.contract import Cache
 from cache.storage_moves import Move, Persist, Prefetch, PrefetchState
 from harness.engine.streams import SKEW
@@ -99,12 +99,12 @@ class StorageStreams:
         link, counted = self._link, self.rank_bytes[rank]
         seconds = link.latency_s
         if isinstance(move, Persist):
-            moved = sum(self._bytes(s.component) * len(s.slots) for s in move.sources)
+            moved = sum(s.strand.slot_bytes * len(s.slots) for s in move.sources)
             seconds += moved / link.write_bandwidth
             counted[1] += moved
         elif move.phase is PrefetchState.FETCHING:
             batch = move.wanted[move.arrived : move.arrived + move.asked]
-            moved = sum(self._bytes(wanted.component) for wanted in batch)
+            moved = sum(wanted.strand.slot_bytes for wanted in batch)
             seconds += moved / link.read_bandwidth
             counted[0] += moved
         if self._plan is not None and self._plan.at(self._kernel.now) is Trouble.SLOW:
@@ -113,6 +113,3 @@ class StorageStreams:
             kind = int(isinstance(move, Persist))
             seconds *= 1 + SKEW * SplitMix(derive(rank, kind, move.number)).unit()
         return round(seconds * 1e9) / 1e9
-
-    def _bytes(self, component: Component) -> int:
-        return self._config.slot_bytes[component]

@@ -1,20 +1,24 @@
 """Defects of companions: left behind, freed apart, of another page, or not asked for."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cache.companions import ABSENT, CompanionSlots, OwnSlots
 from cache.config import Component, Tier
 from cache.pools import Owner
+from cache.storage_moves import Persist, Prefetch, Source
+from cache.strands import Strand
 from cache.table import PageTable
 from cache.transfers import Copy
 from cache.tree import Node
 from cache.unified import UnifiedCache
 from harness.faults.fault import Family, forgotten, patch
 
-family = Family("companions")
+family = Family("companions", "companions")
 DEVICE, HOST = Tier.DEVICE, Tier.HOST
 FULL, SWA, MAMBA = Component
+STORED = ("storage",)
 
 
 # -- left behind -----------------------------------------------------------------------------------
@@ -256,6 +260,107 @@ def companions_of_a_copy_stay_with_it(cache: UnifiedCache) -> None:
 
     for beside in _own(cache):
         patch(beside, "move", move)
+
+
+# -- to and from storage ---------------------------------------------------------------------------
+
+
+@family.fault("M2", "M1", needs=STORED)
+def companions_apart_not_persisted(cache: UnifiedCache) -> None:
+    """What a companion has apart is not sent to storage with its page.
+
+    The pages fill storage, and no prefix of them is of any use.
+    """
+
+    def lacks(original: Any, node: Node, strand: Strand) -> bool:
+        return not _apart(strand) and bool(original(node, strand))
+
+    if cache.storage is not None and any(map(_apart, cache.storage.strands)):
+        patch(cache.storage.persists, "_lacks", lacks)
+
+
+@family.fault("M2", needs=STORED)
+def companion_taken_for_stored_with_its_owner(cache: UnifiedCache) -> None:
+    """Storage took a page and not its companion, and both are believed to be there.
+
+    The companion is never sent again, so the page is never of use to anybody.
+    """
+
+    def acknowledge(original: Any, persist: Persist) -> None:
+        taken = list[Source]()
+        left = persist.stored
+        for source in persist.sources:
+            left -= len(source.slots)
+            if left >= 0:
+                taken.append(source)
+        original(persist)
+        assert cache.storage is not None
+        for node, strand, _ in taken:
+            for other in cache.storage.strands:
+                node.persisted |= (other.component is strand.component) << other.number
+
+    if cache.storage is not None and any(map(_apart, cache.storage.strands)):
+        patch(cache.storage.persists, "acknowledge", acknowledge)
+
+
+@family.fault("M1", "M2", reference="sglang PR 37613", needs=STORED)
+def orphans_counted_as_there(cache: UnifiedCache) -> None:
+    """A page that storage has without its companion counts as there.
+
+    Host slots are reserved, and evicted for, and what comes can never be served.
+    """
+
+    def missing(original: Any, prefetch: Prefetch, page: int, pages: int) -> set[Component]:
+        assert cache.storage is not None
+        return {
+            strand.component
+            for at, strand in enumerate(cache.storage.strands)
+            if not _apart(strand) and not prefetch.there[at * pages + page]
+        }
+
+    if cache.storage is not None and any(map(_apart, cache.storage.strands)):
+        patch(cache.storage.prefetches, "_missing", missing)
+
+
+@family.fault("C2", "C1", "M1", reference="sglang PR 30057", needs=STORED)
+def published_before_its_companions_came(cache: UnifiedCache) -> None:
+    """A prefetch that ends early publishes its pages though their companions have not come.
+
+    They are hits from then on, with the scales or keys of whatever lay there before.
+    """
+
+    def reserve(original: Any, prefetch: Prefetch) -> None:
+        original(prefetch)
+        prefetch.landed = partial(_pages_alone, prefetch)  # type: ignore[method-assign]
+
+    if cache.storage is not None and any(map(_apart, cache.storage.strands)):
+        patch(cache.storage.prefetches, "_reserve", reserve)
+
+
+@family.fault("D1", "O1", needs=STORED)
+def page_freed_while_its_companion_comes(cache: UnifiedCache) -> None:
+    """A request goes on without its prefetch, and slots of pages that have come are freed.
+
+    Storage is still writing the companion of the last one, where somebody else may be by now.
+    """
+
+    def give_back(original: Any, prefetch: Prefetch, first: int, stop: int) -> None:
+        kept, prefetch.kept = prefetch.kept, range(0)
+        original(prefetch, first, stop)
+        prefetch.kept = kept
+
+    if cache.storage is not None and any(map(_apart, cache.storage.strands)):
+        patch(cache.storage.prefetches, "_give_back", give_back)
+
+
+def _pages_alone(prefetch: Prefetch, component: Component) -> int:
+    """The page up to which the pages of a component have landed, whatever their companions do."""
+    here = sum(w.strand.number == component for w in prefetch.wanted[: prefetch.granted])
+    return prefetch.first.get(component, 0) + here
+
+
+def _apart(strand: Strand) -> bool:
+    return strand.number >= len(Component)
 
 
 def _besides(

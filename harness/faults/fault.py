@@ -33,6 +33,7 @@ class Fault:
     story: str
     oracles: tuple[str, ...]
     apply: Apply
+    needs: tuple[str, ...] = ()  # what every world that looks for it must have
     between: Between | None = None  # for what lies between ranks; `apply` then does nothing
 
     @property
@@ -40,7 +41,7 @@ class Fault:
         """How many of the worlds that look for it must have what it needs, for `swarm`."""
         if self.between is not None:
             return {"storage_share": 0.0, "ranks_share": 1.0}
-        return {f"{self.family}_share": 1.0} if self.family in ("storage", "companions") else {}
+        return {f"{what}_share": 1.0 for what in self.needs}
 
     def put_into(self, cache: UnifiedCache | RankedCache) -> None:
         """Into a built cache: every rank runs the same defective code, but where the defect lies
@@ -55,10 +56,12 @@ class Fault:
 class Family:
     """Collects the faults of one file: a decorator for functions that tamper with a cache.
 
-    A function's name is the fault's, its docstring summary (first line) and story (the rest)."""
+    A function's name is the fault's, its docstring summary (first line) and story (the rest).
+    `needs` is what all of them need a world to have: storage, companions."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *needs: str) -> None:
         self.name = name
+        self.needs = needs
         self.faults: list[Fault] = []
 
     def between(self, *oracles: str, reference: str = "") -> Callable[[Between], Between]:
@@ -71,12 +74,19 @@ class Family:
 
         return add
 
-    def fault(self, *oracles: str, reference: str = "") -> Callable[[Apply], Apply]:
+    def fault(
+        self, *oracles: str, reference: str = "", needs: tuple[str, ...] = ()
+    ) -> Callable[[Apply], Apply]:
+        """`needs` comes on top of the family's."""
+        wanted = (*self.needs, *needs)
+
         def add(apply: Apply) -> Apply:
             text = " ".join((apply.__doc__ or "").split("\n\n", 1)[0].split())
             story = " ".join((apply.__doc__ or "").split("\n\n", 1)[-1].split())
             name = apply.__name__.replace("_", "-")
-            self.faults.append(Fault(name, self.name, text, reference, story, oracles, apply))
+            self.faults.append(
+                Fault(name, self.name, text, reference, story, oracles, apply, wanted)
+            )
             return apply
 
         return add

@@ -13,11 +13,12 @@ from cache.storage.contract import Fetched, Status
 from cache.storage.frame import HEADER_BYTES
 from cache.storage_moves import Outcome, Persist, Prefetch, Reached, Wanted
 from cache.storage_tier import StorageTier
+from cache.strands import Strand
 from cache.tree import Node
 from cache.unified import UnifiedCache
 from harness.faults.fault import Family, patch
 
-family = Family("storage")
+family = Family("storage", "storage")
 HOST = Tier.HOST
 FULL = Component.FULL
 Tamper = Callable[[UnifiedCache, StorageTier], None]
@@ -48,7 +49,7 @@ def tail_before_head(cache: UnifiedCache, storage: StorageTier) -> None:
     If the head is never written, nothing below it can ever be found.
     """
 
-    def issue(original: Any, node: Node, lacking: list[Component]) -> None:
+    def issue(original: Any, node: Node, lacking: list[Strand]) -> None:
         original(node, lacking)
         storage.persists.queue.rotate(1)
 
@@ -86,7 +87,7 @@ def persist_after_free(cache: UnifiedCache, storage: StorageTier) -> None:
     Its host slots may hold another prefix by the time that storage reads them.
     """
 
-    def issue(original: Any, node: Node, lacking: list[Component]) -> None:
+    def issue(original: Any, node: Node, lacking: list[Strand]) -> None:
         original(node, lacking)
         cache.locks.release(storage.persists.queue[-1].lock)
 
@@ -105,9 +106,10 @@ def persists_what_is_filling(cache: UnifiedCache, storage: StorageTier) -> None:
     Whatever its host slots held before is stored under its name.
     """
 
-    def lacks(original: Any, node: Node, component: Component) -> bool:
+    def lacks(original: Any, node: Node, strand: Strand) -> bool:
         known = node.persisted | node.persisting
-        return not known >> component & 1 and node.slots[HOST][component] is not None
+        there = node.slots[HOST][strand.component] is not None
+        return not known >> strand.number & 1 and there
 
     patch(storage.persists, "_lacks", lacks)
 
@@ -281,7 +283,7 @@ def key_without_namespace(cache: UnifiedCache, storage: StorageTier) -> None:
         if key is None:
             size = prefetch.key.page_bytes // TOKEN_BYTES
             key = bare[prefetch.number] = Key(prefetch.key.data, size)
-        return storage.name_of(wanted.component, key.prints()[wanted.page])
+        return storage.name_of(wanted.strand.number, key.prints()[wanted.page])
 
     patch(storage.prefetches, "_name", name)
 

@@ -40,6 +40,7 @@ STORAGE: dict[str, Knob] = {
     "batch": Number(1, 3),  # pages
     "capacity": Options((60, 12, 60, 4)),  # pages, of all components
     "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
+    "orphans": Options((0, 0, 0, 1, 3)),  # from which page on it left no companions apart; 0: none
     "every": Number(1, 3),  # pages from one recurrent state of that prefix to the next
     "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
 }
@@ -190,18 +191,23 @@ class StorageTasks:
                 self._replied.fire()
 
     def _keep(self, tier: StorageTier, above: bytes, print_: int, pages: int) -> bytes:
-        """One page with all that belongs to it; its name."""
+        """One page with all that belongs to it, but for the companions of orphans; its name."""
         every = self._knobs.get("every", 1)  # replay files from before there was one do not say
-        names = {c: tier.name_of(c, print_) for c in self._components}
-        full = names[Component.FULL]
-        heads = dict.fromkeys(names, full) | {Component.FULL: above}
-        self._backend.put(
-            [
-                Page(name, heads[c], pack(c, print_, tier.share))
-                for c, name in names.items()
-                if c is not Component.MAMBA or not pages % every
-            ]
-        )
+        orphans = self._knobs.get("orphans", 0)
+        full = tier.name_of(Component.FULL, print_)
+        kept = []
+        for strand in tier.strands:
+            apart = strand.number >= len(Component)
+            if strand.component is Component.MAMBA and pages % every:
+                continue
+            if apart and orphans and pages >= orphans:
+                continue
+            head = tier.name_of(strand.component, print_) if apart else full
+            if strand.number == Component.FULL:
+                head = above
+            payload = pack(strand.number, [print_] * len(strand.parts), tier.share)
+            kept.append(Page(tier.name_of(strand.number, print_), head, payload))
+        self._backend.put(kept)
         return full
 
     async def _stow(self) -> None:

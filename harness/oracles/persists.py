@@ -8,7 +8,7 @@ from cache.locks import Lock
 from cache.packing import unpack
 from cache.pools import Owner, SlotPool
 from cache.storage.contract import ROOT, Page, Status, Stored
-from cache.storage_moves import Persist, Prefetch
+from cache.storage_moves import Persist, Prefetch, Wanted
 from cache.table import PageTable
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
@@ -33,8 +33,9 @@ class Persists(Oracle):
     def begin(self) -> None:
         storage = self.cache.storage
         self._queue = storage.persists.queue if storage is not None else ()
+        self._strands = storage.strands if storage is not None else ()
         self._flying: list[Persist] = []  # in order of issue
-        self._busy: dict[SlotPool, dict[int, Persist]] = {}
+        self._busy: dict[SlotPool, dict[int, list[Persist]]] = {}
         for (tier, _), pool in self.cache.pools.items():
             if tier is Tier.HOST:
                 self._busy[pool] = {}
@@ -42,7 +43,7 @@ class Persists(Oracle):
         self._most_pages = max(1, self._hosts[Component.FULL].capacity // 2)
         self._sent = {ROOT}  # names of pages that storage was handed, or had
         self._replies: dict[int, Stored] = {}  # by the number of the persist
-        self._kept: dict[Node, int] = {}  # what replies have said, a bit a component
+        self._kept: dict[Node, int] = {}  # what replies have said, a bit a strand
         self._going: dict[Node, int] = {}  # sent and not acknowledged
         self._changed: dict[Node, None] = {}  # within the operation: is it believed rightly?
         self._due: dict[Node, None] = {}  # within the operation: is it sent?
@@ -51,12 +52,13 @@ class Persists(Oracle):
 
     def persist_issued(self, persist: Persist) -> None:
         self._flying.append(persist)
-        for node, component, slots in persist.sources:
-            busy = self._busy[self._hosts[component]]
-            if not busy.keys().isdisjoint(slots):
+        for node, strand, slots in persist.sources:
+            component, busy = strand.component, self._busy[self._hosts[strand.component]]
+            if self._going.get(node, 0) >> strand.number & 1:
                 self.report("D2", "persist.twice", f"{node} sent once", persist)
-            busy.update(dict.fromkeys(slots, persist))
-            self._going[node] = self._going.get(node, 0) | 1 << component
+            for slot in slots:
+                busy.setdefault(slot, []).append(persist)
+            self._going[node] = self._going.get(node, 0) | 1 << strand.number
             if not node.ready(Tier.HOST, component) or node.slots[1][component] != slots:
                 self.report("D1", "persist.source", f"ready host slots of {node}", slots)
             lock = persist.lock
@@ -94,12 +96,11 @@ class Persists(Oracle):
             self._flying.remove(persist)
         done = self._replies.pop(persist.number, _NEVER)
         left = done.pages
-        for node, component, slots in persist.sources:
-            for slot in slots:
-                self._busy[self._hosts[component]].pop(slot, None)
-            self._going[node] = self._going.get(node, 0) & ~(1 << component)
+        for node, strand, slots in persist.sources:
+            self._spared(self._busy[self._hosts[strand.component]], slots, persist)
+            self._going[node] = self._going.get(node, 0) & ~(1 << strand.number)
             if left >= len(slots):
-                self._kept[node] = self._kept.get(node, 0) | 1 << component
+                self._kept[node] = self._kept.get(node, 0) | 1 << strand.number
                 if done.status is Status.OK:  # else it is tried again when it is used
                     self._due.update(dict.fromkeys(node.children.values()))
             left -= len(slots)
@@ -119,12 +120,14 @@ class Persists(Oracle):
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         busy = self._busy.get(pool)
         if busy and not busy.keys().isdisjoint(slots):
-            persist = next(busy[slot] for slot in slots if slot in busy)
+            persist = next(busy[slot][0] for slot in slots if slot in busy)
             self.report("D1", f"persist.release.{pool.name}", f"kept for {persist}", slots)
 
-    def landing(self, prefetch: Prefetch, pool: SlotPool, slot: int, print_: int) -> None:
-        persist = self._busy[pool].get(slot)
-        if persist is not None:
+    def landing(
+        self, prefetch: Prefetch, wanted: Wanted, slot: int, contents: tuple[int, ...]
+    ) -> None:
+        pool = self._hosts[wanted.component]
+        for persist in self._busy[pool].get(slot, ()):
             self.report("D1", f"persist.write.{pool.name}", f"kept for {persist}", prefetch)
 
     def unlocked(self, lock: Lock) -> None:
@@ -143,12 +146,12 @@ class Persists(Oracle):
     def filling(self, node: Node, tier: Tier, component: Component) -> None:
         """Pages that came from storage are there."""
         if tier is Tier.HOST and isinstance(node.inbound[tier][component], Prefetch):
-            self._kept[node] = self._kept.get(node, 0) | 1 << component
+            self._kept[node] = self._kept.get(node, 0) | self._bits(component)
             self._changed[node] = self.pending[self] = None
 
     def split(self, upper: Node, lower: Node) -> None:
         """Both halves have what the whole had, but for the state of its end."""
-        paged = ~(1 << Component.MAMBA)
+        paged = ~self._bits(Component.MAMBA)
         self._kept[upper] = self._kept.get(lower, 0) & paged
         self._going[upper] = self._going.get(lower, 0) & paged
         self._changed[upper] = self._changed[lower] = self.pending[self] = None
@@ -203,18 +206,19 @@ class Persists(Oracle):
         storage = self.cache.storage
         assert storage is not None
         left = {page.key: page.payload for page in pages}
-        for node, component, slots in persist.sources:
-            prints = self.named(node, component)
+        for node, strand, slots in persist.sources:
+            prints = self.named(node, strand.component)
             if len(prints) != len(slots):
                 self.report("D2", "persist.pages", f"{len(prints)} slots of {node}", slots)
             for print_ in prints:
-                payload = left.pop(storage.name_of(component, print_), None)
+                payload = left.pop(storage.name_of(strand.number, print_), None)
                 if payload is None:
                     self.report("M2", "persist.whole", f"{print_:016x} of {node} sent", persist)
-                elif (content := unpack(component, payload, storage.share)) != print_:
-                    seen = f"{content:016x}"
-                    name = component.name.lower()
-                    self.report("C1", f"persist.{name}", f"{print_:016x} of {node}", seen)
+                    continue
+                contents = unpack(strand.number, payload, storage.share)
+                if contents != (print_,) * len(strand.parts):
+                    seen = ", ".join(f"{content:016x}" for content in contents)
+                    self.report("C1", f"persist.{strand.name}", f"{print_:016x} of {node}", seen)
         if left:
             self.report("M2", "persist.strangers", f"pages of {persist}", f"{len(left)} others")
 
@@ -225,7 +229,11 @@ class Persists(Oracle):
     def _unsent(self, node: Node) -> None:
         """Ready on the host, its head sent or there, and nobody sends it."""
         known = self._known(node)
-        lacking = [c for c in self.components if not known >> c & 1 and node.ready(Tier.HOST, c)]
+        lacking = [
+            strand.number
+            for strand in self._strands
+            if not known >> strand.number & 1 and node.ready(Tier.HOST, strand.component)
+        ]
         parent = node.parent
         assert parent is not None
         if Component.FULL in lacking:
@@ -239,6 +247,19 @@ class Persists(Oracle):
         if not self._flying or under_way + pages <= self._most_pages:
             self.report("M2", "persist.missed", f"{node} sent to storage", "not even queued")
 
+    def _bits(self, component: Component) -> int:
+        """Of a component and its companions apart."""
+        return sum(1 << s.number for s in self._strands if s.component is component)
+
+    def _spared(self, busy: dict[int, list[Persist]], slots: list[int], persist: Persist) -> None:
+        """Nothing is sent from `slots` for `persist` any more."""
+        for slot in slots:
+            flying = busy.get(slot, [])
+            if persist in flying:
+                flying.remove(persist)
+            if not flying:
+                busy.pop(slot, None)
+
     def _known(self, node: Node) -> int:
-        """What of a node is in storage or on its way, a bit a component."""
+        """What of a node is in storage or on its way, a bit a strand."""
         return self._kept.get(node, 0) | self._going.get(node, 0)

@@ -36,7 +36,9 @@ class Prefetches(Oracle):
         self._closed = config.write_policy is not WritePolicy.WRITE_BACK
         self._tiers = (Tier.HOST,) if self._closed else (Tier.DEVICE, Tier.HOST)
         self._live: dict[int, Prefetch] = {}
-        self._targets: dict[SlotPool, dict[int, tuple[Prefetch, Wanted]]] = {}
+        storage = self.cache.storage
+        self._strands = storage.strands if storage is not None else ()
+        self._targets: dict[SlotPool, dict[int, tuple[Prefetch, int]]] = {}
         for (tier, _), pool in self.cache.pools.items():
             if tier is Tier.HOST:
                 self._targets[pool] = {}
@@ -95,23 +97,27 @@ class Prefetches(Oracle):
                 name = component.name.lower()
                 self.report("M1", f"prefetch.pages.{name}", f"{begin} .. {stop}", list(held))
             targets = self._targets[self.cache.pools[Tier.HOST, component]]
-            targets.update(
-                (slot, (prefetch, Wanted(component, page))) for page, slot in held.items()
-            )
+            targets.update((slot, (prefetch, page)) for page, slot in held.items())
 
     # -- under way -------------------------------------------------------------------------------
 
-    def landing(self, prefetch: Prefetch, pool: SlotPool, slot: int, print_: int) -> None:
+    def landing(
+        self, prefetch: Prefetch, wanted: Wanted, slot: int, contents: tuple[int, ...]
+    ) -> None:
+        pool = self.cache.pools[Tier.HOST, wanted.component]
         target = self._targets[pool].get(slot)
         if target is None or target[0] is not prefetch:
             self.report("D1", f"landing.{pool.name}", f"slot {slot} kept for {prefetch}", "not so")
             return
         self._landed[prefetch.number] = self._landed.get(prefetch.number, 0) + 1
-        page = target[1].page
+        page, name = target[1], pool.name
+        if wanted.strand.number != wanted.component:
+            name += f".{wanted.strand.name.partition('.')[2]}"
         expected = prefetch.key.prints()[page]
-        if print_ != expected:
+        if contents != (expected,) * len(wanted.strand.parts):
             what = f"{expected:016x} at page {page} for {prefetch.holder}"
-            self.report("C1", f"landing.{pool.name}", what, f"{print_:016x}")
+            seen = ", ".join(f"{content:016x}" for content in contents)
+            self.report("C1", f"landing.{name}", what, seen)
 
     def releasing(self, pool: SlotPool, slots: list[int], owner: Owner) -> None:
         targets = self._targets.get(pool)
@@ -121,9 +127,12 @@ class Prefetches(Oracle):
             target = targets.pop(slot, None)
             if target is None:
                 continue
-            prefetch, wanted = target
+            prefetch, page = target
             batch = prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
-            if prefetch.outstanding and wanted in batch:
+            coming = any(
+                w.page == page and self.cache.pools[Tier.HOST, w.component] is pool for w in batch
+            )
+            if prefetch.outstanding and coming:
                 self.report("D1", f"release.prefetch.{pool.name}", f"kept for {prefetch}", slot)
 
     def moved(self, pool: SlotPool, slots: list[int], old: Owner, new: Owner) -> None:
@@ -247,10 +256,11 @@ class Prefetches(Oracle):
         if prefetch.status is not Status.OK or not prefetch.there:
             return prefetch.start
         pages = (prefetch.limit - prefetch.start) // self.page_size
-        there = {
-            component: prefetch.there[at * pages : (at + 1) * pages]
-            for at, component in enumerate(self.components)
-        }
+        there = dict.fromkeys(self.components, (True,) * pages)
+        for at, strand in enumerate(self._strands):  # a page without a companion does not count
+            own = prefetch.there[at * pages : (at + 1) * pages]
+            both = zip(there[strand.component], own, strict=True)
+            there[strand.component] = tuple(a and b for a, b in both)
         full, swa = there[Component.FULL], there.get(Component.SWA, ())
         states = there.get(Component.MAMBA, ())
         path = naive.path_of(prefetch.anchor)

@@ -75,7 +75,7 @@ class Meters(Observer):
         for source in persist.sources:
             taken = min(left, len(source.slots))
             left -= taken
-            if source.component is Component.FULL:
+            if source.strand.number == Component.FULL:
                 self.persisted_tokens += taken * self._page_size
 
     def prefetch_ended(self, prefetch: Prefetch) -> None:

@@ -33,6 +33,7 @@ def with_storage(
         device_eviction=plain.device_eviction,
         host_eviction=plain.host_eviction,
         storage=StorageConfig(prefetch_policy, prefetch_threshold, batch),
+        companions=plain.companions,
     )
     return UnifiedCache(
         config, observer, backend=backend or MemoryStorage(IDENTITY, ROOMY), identity=IDENTITY

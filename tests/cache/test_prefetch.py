@@ -294,7 +294,7 @@ STATEFUL = {"mamba": (4, 4)}
 def test_a_state_comes_with_the_last_page_of_its_run_and_can_be_gone_on_from():
     cache = with_storage(backend=warm_storage([1, 2, 3], **STATEFUL), **STATEFUL)
     prefetch = fetch(cache, a_key([1, 2, 3]))
-    assert [tuple(wanted) for wanted in prefetch.wanted][-2:] == [(FULL, 2), (MAMBA, 2)]
+    assert [(w.component, w.page) for w in prefetch.wanted][-2:] == [(FULL, 2), (MAMBA, 2)]
     assert prefetch.outcome is Outcome.COMPLETE
     assert len(prefetch.wanted) == 4
     table = admit(cache, a_key([1, 2, 3]))

@@ -97,8 +97,7 @@ def hunt(fault: Fault | None, *, schedules: int, seed: int = SEED) -> Report:
 def built(**knobs: Any) -> UnifiedCache:
     """A cache with everything that a fault may tamper with."""
     rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "states": 4}
-    storage: list[dict[str, Any]] = [] if knobs.get("recurrent") else [{}]  # one excludes the other
-    scenario = complete({**rich, "storage": storage, **knobs})
+    scenario = complete({**rich, "storage": [{}], **knobs})
     backend = storage_of(scenario)
     return UnifiedCache(config_of(scenario), backend=backend, identity=IDENTITY)
 
@@ -185,7 +184,9 @@ def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
     if fault.family == "companions":
         owners = ("full", "mamba")
         world["accompanied"] = True
-        world["companions"] = [{"owner": c, "own": own} for c in owners for own in (False, True)]
+        world["companions"] = [
+            {"owner": c, "own": own, "apart": own} for c in owners for own in (False, True)
+        ]
     other = built_for(fault, **world)
     code = code_of_classes(other)
     cache = built_for(fault, policy="write_back", **world)
