@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cache.audit import audit
-from cache.config import Component, PrefetchPolicy, Tier, WritePolicy
+from cache.config import Companion, Component, PoolPages, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Demand, Room
 from cache.keys import state_print
 from cache.ranks import RankedCache, Standing, standing
@@ -375,7 +375,69 @@ def test_ranks_a_copy_breaks_on_one_of_two():
     assert rows == rows_of("ranks.md")
 
 
-PAGES_TOLD = ["locks", "copies", "load-back", "eviction", "storage", "recurrent-state", "ranks"]
+def test_companions_a_page_that_lacks_one_and_one_that_waits_for_its_own():
+    draft = Companion("draft", FULL, pools=PoolPages(8, 8), apart=True)
+    backend = MemoryStorage(IDENTITY, ROOMY)
+    cache = with_storage(
+        backend=backend,
+        batch=1,
+        prefetch_policy=PrefetchPolicy.TIMEOUT,
+        companions=(Companion("scales", FULL), draft),
+    )
+    storage, key, rows = cache.storage, a_key([1, 2]), Rows()
+    assert storage is not None
+    apart = storage.strands[1].number
+    asked: list[Prefetch] = []
+
+    def see() -> None:
+        used = []
+        for tier in Tier:
+            beside = cache.pools[tier, FULL].companions[1].pool
+            assert beside is not None
+            used += [cache.pool(FULL, tier).used_slots, beside.used_slots]
+        for strand in (FULL, apart):
+            names = [storage.name_of(strand, print_) for print_ in key.prints()[:2]]
+            used.append(sum(backend.has(names).there))
+        phases = [prefetch.phase.value for prefetch in asked] or ["-"]
+        rows.append((*map(str, used), *phases))
+        assert audit(cache) == []
+
+    serve(cache, key)
+    see()
+    land(cache)
+    reply(cache)
+    see()
+    backend.remove([storage.name_of(apart, key.prints()[1])])
+    see()
+    assert cache.flush()
+    see()
+    asked.append(storage.prefetch(key, "r"))
+    storage.run(asked[0])
+    see()
+    storage.acknowledge(asked[0])
+    assert asked[0].end == 2
+    see()
+    storage.run(asked[0])
+    see()
+    storage.cancel(asked[0])
+    see()
+    storage.run(asked[0])
+    see()
+    storage.acknowledge(asked[0])
+    see()
+    assert rows == rows_of("companions.md")
+
+
+PAGES_TOLD = [
+    "companions",
+    "locks",
+    "copies",
+    "load-back",
+    "eviction",
+    "storage",
+    "recurrent-state",
+    "ranks",
+]
 
 
 @pytest.mark.parametrize("page", PAGES_TOLD)
