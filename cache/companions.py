@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from cache.config import CacheConfig, Companion, Component, Tier
 from cache.contract import BrokenInvariant
-from cache.keys import gather
+from cache.keys import gather, namespace_seed
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
 from cache.stores import FingerprintStore, Store, StoreMaker
@@ -27,11 +27,15 @@ def companion_fingerprints(tier: Tier, companion: Companion, capacity: int) -> S
 
 
 class CompanionSlots:
-    """A companion beside one pool of its owner, under the owner's slot numbers."""
+    """A companion beside one pool of its owner, under the owner's slot numbers.
+
+    Its content is named by the page's fingerprint, too, and marked as its own: what belongs to the
+    owner, or to another companion, reads as that of no page."""
 
     def __init__(self, companion: Companion, store: Store) -> None:
         self.companion = companion
         self.store = store
+        self._mark = namespace_seed(companion.name)
         self.pool: SlotPool | None = None  # its own, if it has one
 
     @property
@@ -44,10 +48,12 @@ class CompanionSlots:
 
     def read(self, slots: list[int]) -> list[int]:
         """What it holds for `slots` of its owner, as are all the `slots` below."""
-        return self.store.read(self.of(slots))
+        mark = self._mark
+        return [seen and seen ^ mark for seen in self.store.read(self.of(slots))]
 
     def write(self, slots: list[int], prints: list[int]) -> None:
-        self.store.write(self.of(slots), prints)
+        mark = self._mark
+        self.store.write(self.of(slots), [print_ ^ mark for print_ in prints])
 
     def forget(self, slots: list[int]) -> None:
         self.store.forget(self.of(slots))

@@ -141,6 +141,25 @@ def companions_copied_in_reverse(cache: UnifiedCache) -> None:
         patch(beside, "take", take)
 
 
+@family.fault("C1", "C2")
+def companions_copied_from_their_neighbours(cache: UnifiedCache) -> None:
+    """A copy takes the bytes of the first companion for all the others of a component.
+
+    They have the right page, the right slot, and the wrong meaning.
+    """
+
+    def take(original: Any, other: CompanionSlots, source: list[int], target: list[int]) -> None:
+        beside = original.__self__
+        for pool in cache.pools.values():
+            if other in pool.companions:
+                first = pool.companions[0]
+                beside.store.take(first.store, first.of(source), beside.of(target))
+
+    for pool in cache.pools.values():
+        for beside in pool.companions[1:]:
+            patch(beside, "take", take)
+
+
 @family.fault("O3", "O1", "C1", "crash")
 def stale_companion_after_reuse(cache: UnifiedCache) -> None:
     """A freed slot keeps the entry of its companion, and whoever gets it next finds that one there.

@@ -30,6 +30,9 @@ REQUIRED = (
     "copy_failed",
     "prefetch_landed",
     "state_prefetched",
+    "companions_loaded_back",
+    "companion_state_forked",
+    "companion_missing_in_storage",
     "ranks_landed_apart",
     "ranks_answered_apart",
 )

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from cache.config import CacheConfig, Component, EvictionOrder, PoolPages, Tier, WritePolicy
+from cache.config import (
+    CacheConfig,
+    Companion,
+    Component,
+    EvictionOrder,
+    PoolPages,
+    Tier,
+    WritePolicy,
+)
 from cache.keys import Key
 from cache.tree import Node
 from tests.cache.builders import a_config, tokens_of
@@ -158,6 +166,21 @@ def stateful_config(seed: int, policy: WritePolicy) -> CacheConfig:
     device = 2 + int(chance.integers(6))
     host = 1 + int(chance.integers(2 * device)) if config.hierarchical else 0
     return replace(config, mamba=PoolPages(device, host))
+
+
+def accompanied_config(seed: int, policy: WritePolicy) -> CacheConfig:
+    """The same with companions of everything: under their owner's numbers, and in pools of their
+    own, which may be the smaller ones."""
+    config = stateful_config(seed, policy)
+    chance = np.random.Generator(np.random.PCG64([seed, 3]))
+    found = []
+    for component in config.components:
+        theirs, fewer = config.pools(component), int(chance.integers(2))
+        pools = PoolPages(theirs.device, max(1, theirs.host - fewer) if theirs.host else 0)
+        name = component.name.lower()
+        found += [Companion(f"{name}_near", component)]
+        found += [Companion(f"{name}_far", component, pools=pools)]
+    return replace(config, companions=tuple(found))
 
 
 def nasty_config(seed: int, policy: WritePolicy) -> CacheConfig:

@@ -6,7 +6,7 @@ priorities, copies that are slow and copies that fail. A failure names its seed.
 """
 
 from cache.config import WritePolicy
-from tests.cache.driver import Driver, nasty_config, stateful_config
+from tests.cache.driver import Driver, accompanied_config, nasty_config, stateful_config
 from tests.cache.seen import Seen
 
 WORLDS, STEPS = 27, 400
@@ -87,4 +87,17 @@ def test_everything_holds_with_recurrent_states_of_which_there_are_few():
                 error.add_note(f"seed {seed}, {stateful_config(seed, policy)}")
                 raise
     missed = [mark for mark in STATEFUL_CORNERS if not seen.counts[mark]]
+    assert missed == [], dict(seen.counts)
+
+
+def test_everything_holds_beside_pages_windows_and_states():
+    seen = Seen()
+    for policy in WritePolicy:
+        for seed in range(WORLDS // 3):
+            try:
+                Driver(accompanied_config(seed, policy), seed, seen).drive(STEPS // 2)
+            except Exception as error:
+                error.add_note(f"seed {seed}, {accompanied_config(seed, policy)}")
+                raise
+    missed = [mark for mark in ("state forked", "load-back ISSUED") if not seen.counts[mark]]
     assert missed == [], dict(seen.counts)

@@ -164,6 +164,9 @@ class World:
         prints = rider.whole.prints()[:pages]
         assert reading.full == prints
         assert reading.swa == prints[reading.swa_start :]
+        seen = (reading.full, reading.swa, [reading.state] if reading.state else [])
+        beside = [c.owner for owner in Component for c in self.cache.config.companions_of(owner)]
+        assert list(reading.companions) == [seen[owner] for owner in beside]
         if table.state is not None:
             whole = [0, *prints][-1] if table.written % self.cache.config.page_size == 0 else None
             assert reading.state == whole or (whole is None and reading.state)
