@@ -40,7 +40,7 @@ STORAGE: dict[str, Knob] = {
     "batch": Number(1, 3),  # pages
     "capacity": Options((60, 12, 60, 4)),  # pages, of all components
     "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
-    "orphans": Options((0, 0, 0, 1, 3)),  # from which page on it left no companions apart; 0: none
+    "orphans": Number(0, 3),  # the page from which on it left no companions apart; 0: it did
     "every": Number(1, 3),  # pages from one recurrent state of that prefix to the next
     "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
 }
