@@ -16,8 +16,6 @@ ENTRY_POINTS = {
     "bench",
     "harness.bench",
     "harness.bench.__main__",
-    "harness.device.copies",
-    "harness.device.stores",
     "harness.faults.corpus",
     "harness.faults.mutation",
     "harness.model.corpus",

@@ -4,12 +4,12 @@ A copy that the cache has queued is handed to the stream of its direction and ra
 *fence*: an event of the compute that comes when all that was launched before is over. So a backup
 reads no page that a forward has yet to write, and a load-back writes none that one still uses.
 
-    scheduler   commit: queues backup 7     kick                         acknowledge 7
+    scheduler   commit: queues backup 7     kick            finish, acknowledge 7
     compute     [ forward writes page 3 ]
-    d2h                                     ... fence ...[ page 3 ]--call--^
+    d2h                                     ... fence ...[ page 3 ]---^
 
-Invariant: streams touch bytes only. Whatever the cache or the kernel is told is told in the
-scheduler's thread, which the streams reach through `call`.
+Invariant: streams touch bytes only. Whatever the cache is told is told in the scheduler's thread,
+by `finish` and `drain`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,6 @@ from cache.tensors import TensorStore
 from cache.transfers import Copy, Transfers
 from harness.device.streams import Event, Job, Step, Stream
 from harness.engine.streams import NAMES
-from harness.explore.kernel import Signal
 
 Layer = tuple[Component, int]  # a layer of the model: the component that holds it, and which there
 Links = Mapping[Tier, Stream]  # a rank's streams, by the tier that they copy to
@@ -34,7 +33,7 @@ class Flight:
     def __init__(self, copy: Copy, job: Job, layers: Sequence[Layer]) -> None:
         self.copy = copy
         self.job = job
-        self._layers = dict(zip(layers, job.events, strict=True))
+        self._layers = dict(zip(layers, job.events, strict=False))
 
     def layer_ready(self, layer: Layer) -> Event:
         """Comes when that layer of every page of the copy has; at once if the copy has none."""
@@ -44,13 +43,14 @@ class Flight:
 class DeviceStreams:
     """Runs the copies of every rank of `cache`, in the order in which each queued them.
 
-    `links[rank]` are that rank's streams; their owner closes them after `drain`. `fence(rank)` is
-    what a copy of that rank that begins now has to wait for. `call` has an action run in the
-    scheduler's thread (`WallClock.call`); `landed` fires there whenever a copy has run or broken.
-    `order` is that of the model's layers, for load-backs; without it components come side by side.
+    `links[rank]` are that rank's streams; their owner closes them when the clock is over.
+    `fence(rank)` is what a copy of that rank that begins now has to wait for. `on_end(rank, copy)`
+    is called in a stream's thread when the bytes are there, or will not come: the scheduler's
+    thread then has to `finish` the copy, in that order. `order` is that of the model's layers, for
+    load-backs; without it components come side by side.
 
     A copy whose stream raised an error of the environment breaks; a programmer's error is raised
-    again in the scheduler's thread. `bytes_moved` are those of the first rank."""
+    again by `finish`. `bytes_moved` are those of the first rank."""
 
     def __init__(
         self,
@@ -58,24 +58,19 @@ class DeviceStreams:
         links: Sequence[Links],
         *,
         fence: Fence,
-        call: Callable[[Callable[[], None]], bool],
-        landed: Signal,
+        on_end: Callable[[int, Copy], None],
         order: Sequence[Layer] = (),
     ) -> None:
         assert len(links) == len(cache.ranks), "streams for every rank"
         self._cache = cache
         self._links = tuple(links)
         self._fence = fence
-        self._call = call
-        self._landed = landed
+        self._on_end = on_end
         self._order = tuple(order) or side_by_side(_layers(cache))
         self._flights: list[dict[int, Flight]] = [{} for _ in links]
         self._sent = [dict.fromkeys(Tier, 0) for _ in links]
         self.bytes_moved = dict.fromkeys(Tier, 0)
         self.failed = 0
-
-    def start(self) -> None:
-        """Nothing: streams run once they exist."""
 
     def kick(self) -> None:
         """Begin what the cache has queued since; cheap when there is nothing. Call it before more
@@ -96,45 +91,17 @@ class DeviceStreams:
         under_way = self._flights[rank]
         return [under_way[copy.number] for copy in copies if copy.number in under_way]
 
-    def drain(self) -> None:
-        """Wait for everything that is queued, in this thread, which is the scheduler's. For a world
-        at rest, whose clock is over."""
-        self.kick()
-        for rank, cache in enumerate(self._cache.ranks):
-            for flight in list(self._flights[rank].values()):
-                flight.job.end.synchronize()
-                self._ended(rank, cache.transfers, flight)
+    def oldest(self, rank: int, tier: Tier) -> Flight | None:
+        """The copy towards `tier` that ends next."""
+        flights = self._flights[rank].values()
+        return next((flight for flight in flights if flight.copy.target is tier), None)
 
-    # -- in the scheduler's thread ---------------------------------------------------------------
-
-    def _begin(self, rank: int, transfers: Transfers, copy: Copy) -> None:
-        layers, steps = self._steps(transfers, copy)
-        tell = partial(self._tell, rank, transfers, copy.number)
-        stream = self._links[rank][copy.target]
-        job = stream.submit(steps, after=self._fence(rank), on_end=tell)
-        self._flights[rank][copy.number] = Flight(copy, job, layers)
-
-    def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[Layer], list[Step]]:
-        """A layer at a time, as compute will want them; the slots are those of this moment, which
-        a split of a node leaves as they are."""
-        slots: dict[Component, tuple[list[int], list[int]]] = {}
-        for _, component, source, target in copy.parts:
-            of, to = slots.setdefault(component, ([], []))
-            of += source
-            to += target
-        layers = [layer for layer in self._order if layer[0] in slots]
-        steps: list[Step] = []
-        for component, layer in layers:
-            into = _tensors(transfers, copy.target, component)
-            out_of = _tensors(transfers, copy.source, component)
-            of, to = slots[component]
-            steps.append(partial(into.take_layers, out_of, of, to, range(layer, layer + 1)))
-        return layers, steps
-
-    def _ended(self, rank: int, transfers: Transfers, flight: Flight) -> None:
-        copy = flight.copy
-        if self._flights[rank].pop(copy.number, None) is None:
-            return  # `drain` was first
+    def finish(self, rank: int, copy: Copy) -> None:
+        """The rank's cache takes note that the copy has run or broken; once is enough."""
+        transfers = self._cache.ranks[rank].transfers
+        flight = self._flights[rank].pop(copy.number, None)
+        if flight is None:
+            return
         error = flight.job.error
         if error is None:
             transfers.moved(copy)
@@ -144,17 +111,53 @@ class DeviceStreams:
             self.failed += 1
         else:
             raise error
-        self._landed.fire()
 
-    # -- in a stream's thread --------------------------------------------------------------------
+    def drain(self) -> None:
+        """Finish what is on its way, and run what is queued besides in this thread, which is the
+        scheduler's. For a world at rest, whose clock is over; its streams may be closed."""
+        for rank, flights in enumerate(self._flights):
+            for flight in list(flights.values()):
+                flight.job.end.synchronize()
+                self.finish(rank, flight.copy)
+        for rank, cache in enumerate(self._cache.ranks):
+            for tier in Tier:
+                while (copy := cache.transfers.next_to_run(tier)) is not None:
+                    cache.transfers.run(copy)
+                    self.bytes_moved[tier] += 0 if rank else _bytes(cache.transfers, copy)
 
-    def _tell(self, rank: int, transfers: Transfers, number: int, job: Job) -> None:
-        self._call(lambda: self._end(rank, transfers, number))
+    def _begin(self, rank: int, transfers: Transfers, copy: Copy) -> None:
+        layers, steps = self._steps(transfers, copy)
+        stream = self._links[rank][copy.target]
+        job = stream.submit(
+            steps, after=self._fence(rank), on_end=lambda _: self._on_end(rank, copy)
+        )
+        self._flights[rank][copy.number] = Flight(copy, job, layers)
 
-    def _end(self, rank: int, transfers: Transfers, number: int) -> None:
-        flight = self._flights[rank].get(number)
-        if flight is not None:
-            self._ended(rank, transfers, flight)
+    def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[Layer], list[Step]]:
+        """A load-back comes a layer at a time, as compute will want it, a backup as is quickest.
+        The slots are those of this moment, which a split of a node leaves as they are."""
+        slots: dict[Component, tuple[list[int], list[int]]] = {}
+        for _, component, source, target in copy.parts:
+            of, to = slots.setdefault(component, ([], []))
+            of += source
+            to += target
+        if copy.target is Tier.HOST:
+            return [], [
+                partial(
+                    _tensors(transfers, Tier.HOST, component).take,
+                    _tensors(transfers, Tier.DEVICE, component),
+                    *pair,
+                )
+                for component, pair in slots.items()
+            ]
+        layers = [layer for layer in self._order if layer[0] in slots]
+        steps: list[Step] = []
+        for component, layer in layers:
+            into = _tensors(transfers, copy.target, component)
+            out_of = _tensors(transfers, copy.source, component)
+            of, to = slots[component]
+            steps.append(partial(into.take_layers, out_of, of, to, range(layer, layer + 1)))
+        return layers, steps
 
 
 def links_of(device: str, ranks: int) -> list[dict[Tier, Stream]]:
@@ -163,6 +166,13 @@ def links_of(device: str, ranks: int) -> list[dict[Tier, Stream]]:
         {tier: Stream(f"{NAMES[tier]}{rank or ''}", device) for tier in Tier}
         for rank in range(ranks)
     ]
+
+
+def close(links: Iterable[Links]) -> None:
+    """Let every stream finish what it was given, and end."""
+    for link in links:
+        for stream in link.values():
+            stream.close()
 
 
 def side_by_side(layers: Mapping[Component, int]) -> tuple[Layer, ...]:

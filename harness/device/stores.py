@@ -106,6 +106,26 @@ class RankStores(NamedTuple):
         return sum(s.bytes.numel() for (where, _), s in self.stores.items() if where is tier)
 
 
+def lacking_memory(
+    config: CacheConfig, page_bytes: Mapping[Component, int], device: str
+) -> NoMemory | None:
+    """The first pool that this machine's free memory does not hold beside those before it, if
+    there is one: the system would grant it, and end the process once it is used. What a GPU holds
+    is known when it is asked."""
+    free = psutil.virtual_memory().available
+    for component in config.components:
+        sizes = config.pools(component)
+        for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
+            wanted = capacity * page_bytes[component]
+            if tier is Tier.DEVICE and device != "cpu":
+                continue
+            if wanted > free:
+                reason = f"{free / 2**30:,.1f} GiB are free here"
+                return NoMemory(_name(tier, component), wanted, reason)
+            free -= wanted
+    return None
+
+
 def take_memory(
     config: CacheConfig,
     shapes: Mapping[Component, PageShape],
@@ -117,16 +137,13 @@ def take_memory(
     """The pools of one rank: the device's on `compute.device`, a layer at a time, as attention
     reads them; the host's in `host_layout`, pinned where that device is a GPU."""
     stores: dict[tuple[Tier, Component], TensorStore] = {}
-    device, free = str(compute.device), psutil.virtual_memory().available
+    device = str(compute.device)
+    page_bytes = {component: shapes[component].page_bytes for component in config.components}
+    if (lacking := lacking_memory(config, page_bytes, device)) is not None:
+        return lacking
     for component in config.components:
         shape, sizes = shapes[component], config.pools(component)
         for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
-            name = f"{tier.name.lower()} {component.name}"
-            wanted = capacity * shape.page_bytes
-            if tier is Tier.HOST or compute.device.type == "cpu":
-                if wanted > free:  # the system would grant it, and end the process later
-                    return NoMemory(name, wanted, f"{free / 2**30:,.1f} GiB are free here")
-                free -= wanted
             try:
                 stores[tier, component] = (
                     ComputedStore(
@@ -142,5 +159,10 @@ def take_memory(
                     )
                 )
             except RuntimeError as error:  # torch's OutOfMemoryError is one
-                return NoMemory(name, wanted, str(error).splitlines()[0])
+                reason = str(error).splitlines()[0]
+                return NoMemory(_name(tier, component), capacity * shape.page_bytes, reason)
     return RankStores(stores)
+
+
+def _name(tier: Tier, component: Component) -> str:
+    return f"{tier.name.lower()} {component.name}"

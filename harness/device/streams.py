@@ -121,9 +121,10 @@ class Stream:
             if on_gpu
             else None
         )
-        self._threads = [threading.Thread(target=self._work, name=name)]
+        self._threads = [threading.Thread(target=self._work, name=name, daemon=True)]
         if on_gpu:
-            self._threads.append(threading.Thread(target=self._watch, name=f"{name}.ends"))
+            ends = threading.Thread(target=self._watch, name=f"{name}.ends", daemon=True)
+            self._threads.append(ends)
         for thread in self._threads:
             thread.start()
 

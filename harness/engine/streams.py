@@ -23,8 +23,11 @@ class CopyStreams(Protocol):
     """Whatever runs the copies of a world. `bytes_moved` by the tier they went to, of the first
     rank; `failed` counts copies of any rank."""
 
-    bytes_moved: dict[Tier, int]
-    failed: int
+    @property
+    def bytes_moved(self) -> dict[Tier, int]: ...
+
+    @property
+    def failed(self) -> int: ...
 
     def start(self) -> None:
         """Once, before the first kick."""

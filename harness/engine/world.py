@@ -52,7 +52,8 @@ class World:
 
     Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler;
     forwards are carried out by what `executor` makes of the kernel, or take modelled time; copies
-    run on modelled streams, or on what `streams` makes of the signal that one has landed."""
+    run on modelled streams, or on what `streams` makes of the kernel and of the signal that one has
+    landed."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class World:
         trouble: TroublePlan | None = None,
         front: Callable[[Kernel, Scheduler], Front] | None = None,
         executor: Callable[[Kernel], Executor] | None = None,
-        streams: Callable[[Signal], CopyStreams] | None = None,
+        streams: Callable[[Kernel, Signal], CopyStreams] | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -79,7 +80,7 @@ class World:
         self._digest = blake2b(digest_size=8)
         wake = Bell("scheduler.wake")
         self.streams: CopyStreams = (
-            streams(wake)
+            streams(self.kernel, wake)
             if streams is not None
             else Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from harness.device.streams import Event, Stream, so_far
 from harness.engine.compute import Compute, Work
 from harness.engine.executor import seconds_of
 from harness.explore.kernel import Kernel, Task
@@ -42,10 +43,11 @@ class WallLauncher:
 
     `close` waits for both, `cut` for what has begun; then the clock may be closed."""
 
-    def __init__(self, kernel: Kernel, clock: WallClock) -> None:
+    def __init__(self, kernel: Kernel, clock: WallClock, device: str) -> None:
         self._kernel = kernel
         self._clock = clock
-        self._forwards = ThreadPoolExecutor(1, thread_name_prefix="forward")
+        self._device = device
+        self._forwards = Stream("forward", device)
         self._asides = ThreadPoolExecutor(1, thread_name_prefix="aside")
         self._waiting = 0
         self.dropped = 0
@@ -53,10 +55,21 @@ class WallLauncher:
     async def run(self, name: str, work: Work, action: Callable[[], T]) -> T:
         task = self._kernel.current
         assert task is not None
-        done = self._forwards.submit(action)
-        done.add_done_callback(lambda _: self._wake(task))
+        results: list[T] = []
+        job = self._forwards.submit(
+            [lambda: results.append(action())],
+            after=[so_far(self._device)],
+            on_end=lambda _: self._wake(task),
+        )
         await self._clock.until_woken(self._kernel, name)
-        return done.result()
+        if job.error is not None:
+            raise job.error
+        return results[0]
+
+    def fence(self) -> list[Event]:
+        """What comes when every forward that has been launched is over, and what the world's own
+        thread has done to the pools."""
+        return [self._forwards.record(), so_far(self._device)]
 
     def aside(self, action: Callable[[], T], then: Callable[[T], None]) -> None:
         if self._waiting >= MOST_ASIDE:
@@ -67,11 +80,11 @@ class WallLauncher:
         done.add_done_callback(lambda _: self._tell(done, then))
 
     def close(self) -> None:
-        self._forwards.shutdown()
+        self._forwards.close()
         self._asides.shutdown()
 
     def cut(self) -> None:
-        self._forwards.shutdown(cancel_futures=True)
+        self._forwards.close()
         self._asides.shutdown(cancel_futures=True)
 
     def _wake(self, task: Task) -> None:

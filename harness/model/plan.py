@@ -6,6 +6,8 @@ from cache.config import CacheConfig, ConfigError
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
 from cache.stores import StoreMaker
+from harness.device.movers import mover_of
+from harness.engine.hardware import IoBackend
 from harness.model.sampling import Decoding
 from harness.model.store import page_shape, store_maker
 from harness.model.weights import check_shape
@@ -22,6 +24,7 @@ class ModelPlan:
     decoding: Decoding
     check_logits: float
     seed: int
+    io_backend: IoBackend = IoBackend.KERNEL
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
@@ -39,5 +42,10 @@ class ModelPlan:
 
     def stores(self, config: CacheConfig) -> StoreMaker:
         return store_maker(
-            self.shape, config, self.dtype, device=self.device, host_layout=self.host_layout
+            self.shape,
+            config,
+            self.dtype,
+            device=self.device,
+            host_layout=self.host_layout,
+            mover=mover_of(self.io_backend, self.device),
         )

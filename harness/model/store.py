@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from cache.config import CacheConfig, Component, Tier
+from cache.kernels import Mover
+from cache.kernels.direct import DIRECT
 from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
@@ -36,8 +38,9 @@ class ModelStore(TensorStore):
         device: str = "cpu",
         *,
         pinned: bool = False,
+        mover: Mover = DIRECT,
     ) -> None:
-        super().__init__(shape, capacity, layout, device, pinned=pinned)
+        super().__init__(shape, capacity, layout, device, pinned=pinned, mover=mover)
         self._computed = bytearray(capacity)
 
     def computed(self, slots: list[int]) -> None:
@@ -88,14 +91,15 @@ def store_maker(
     *,
     device: str = "cpu",
     host_layout: Layout = Layout.PAGE_FIRST,
+    mover: Mover = DIRECT,
 ) -> StoreMaker:
     """For `UnifiedCache(store_of=)`. The device's stores are laid out layer first, as attention
-    reads them; the host's memory is pinned where there is a GPU."""
+    reads them; the host's memory is pinned where there is a GPU. `mover` copies between them."""
 
     def make(tier: Tier, component: Component, capacity: int) -> Store:
         pages = page_shape(shape, config, component, dtype)
         if tier is Tier.DEVICE:
-            return ModelStore(pages, capacity, Layout.LAYER_FIRST, device)
-        return ModelStore(pages, capacity, host_layout, pinned=device != "cpu")
+            return ModelStore(pages, capacity, Layout.LAYER_FIRST, device, mover=mover)
+        return ModelStore(pages, capacity, host_layout, pinned=device != "cpu", mover=mover)
 
     return make

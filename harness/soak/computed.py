@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
+from cache.config import Tier
 from cache.unified import UnifiedCache
+from harness.device.copies import close, links_of
+from harness.device.streams import Event, Stream
+from harness.device.wall import WallStreams
 from harness.engine.compute import Compute
-from harness.explore.kernel import Kernel, Picker
+from harness.engine.streams import CopyStreams, Streams
+from harness.explore.kernel import Kernel, Picker, Signal
 from harness.model.executor import ModelExecutor
 from harness.model.launchers import VirtualLauncher, WallLauncher
 from harness.model.numerics import Wrong
@@ -27,6 +32,9 @@ class Computed:
         on_wrong: Callable[[Wrong], None],
     ) -> None:
         self._model = ModelRun(plan, cache)
+        self._cache = cache
+        self._device = plan.device
+        self._links: list[dict[Tier, Stream]] = []
         self._clock = clock
         self._compute = compute
         self._on_wrong = on_wrong
@@ -34,19 +42,34 @@ class Computed:
 
     def executor(self, kernel: Kernel) -> ModelExecutor:
         if isinstance(self._clock, WallClock):
-            self._launcher = WallLauncher(kernel, self._clock)
+            self._launcher = WallLauncher(kernel, self._clock, self._device)
         else:
             self._launcher = VirtualLauncher(kernel, self._compute)
         return self._model.executor(self._launcher, self._on_wrong)
+
+    def streams(self, kernel: Kernel, landed: Signal) -> CopyStreams:
+        """Real ones on the wall clock; on another, copies are modelled and done at their end."""
+        if not isinstance(self._clock, WallClock):
+            return Streams(kernel, self._cache, self._compute, landed)
+        self._links = links_of(self._device, 1)
+        return WallStreams(
+            kernel, self._clock, self._cache, self._links, landed, fence=lambda rank: self._fence()
+        )
+
+    def _fence(self) -> list[Event]:
+        assert isinstance(self._launcher, WallLauncher)
+        return self._launcher.fence()
 
     def memory(self) -> Mapping[str, float]:
         return self._model.memory()
 
     def close(self) -> None:
         self._launcher.close()
+        close(self._links)
 
     def cut(self) -> None:
         self._launcher.cut()
+        close(self._links)
 
     def counters(self) -> dict[str, Number]:
         """How much N1 has recomputed."""

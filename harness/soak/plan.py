@@ -12,6 +12,7 @@ from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, Wri
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
+from harness.device.stores import lacking_memory
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, load_hardware
@@ -95,6 +96,7 @@ def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> 
     model = _model(serving, shape, dtype, seed)
     if model is not None:
         config = replace(config, page_bytes=model.page_bytes(config))
+        _check_memory(config, model.device)
     compute, storage = _compute(serving, shape, dtype, clock), plan_storage(serving, config)
     limits = _limits(serving, clock)
     return ServerPlan(shape, sizing, config, compute, limits, storage, serving.tp, model)
@@ -209,11 +211,18 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
         shape=shape,
         dtype=dtype,
         host_layout=choice(Layout, serving.hicache_mem_layout, "--hicache-mem-layout"),
+        io_backend=choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
         device=_device(serving.device),
         decoding=choice(Decoding, serving.decoding, "--decoding"),
         check_logits=serving.check_logits,
         seed=seed,
     )
+
+
+def _check_memory(config: CacheConfig, device: str) -> None:
+    page_bytes = {component: config.page_bytes[component] for component in config.components}
+    if (lacking := lacking_memory(config, page_bytes, device)) is not None:
+        raise ConfigError(f"{lacking.sentence()}: lower --device-pages or --hicache-ratio")
 
 
 def _device(name: str) -> str:

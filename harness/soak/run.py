@@ -127,6 +127,7 @@ class Soak:
             link=None if server.storage is None else server.storage.link,
             trouble=None if server.storage is None else server.storage.troubles,
             executor=None if self._computed is None else self._computed.executor,
+            streams=None if self._computed is None else self._computed.streams,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=recorder.itl,

@@ -22,10 +22,9 @@ from cache.table import PageTable
 from cache.tensors import PageShape, TensorStore
 from cache.transfers import Copy
 from cache.unified import UnifiedCache
-from harness.device.copies import DeviceStreams, Flight, links_of
+from harness.device.copies import DeviceStreams, Flight, close, links_of
 from harness.device.stores import RankStores, take_memory
 from harness.device.streams import Stream
-from harness.explore.kernel import Signal
 from harness.oracles import Violation, Watch, default_oracles
 from tests.cache.builders import a_config, admit
 
@@ -66,8 +65,7 @@ class Rig:
             self.cache,
             self.links,
             fence=lambda rank: [self.compute.record()] if fenced else [],
-            call=self.call,
-            landed=Signal("landed"),
+            on_end=self.call,
         )
 
     def store_of(self, tier: Tier, component: Component, capacity: int) -> Store:
@@ -76,9 +74,8 @@ class Rig:
     def store(self, tier: Tier, component: Component = Component.FULL) -> TensorStore:
         return self.stores.stores[tier, component]
 
-    def call(self, action: Callable[[], None]) -> bool:
-        self.inbox.put(action)
-        return True
+    def call(self, rank: int, copy: Copy) -> None:
+        self.inbox.put(lambda: self.streams.finish(rank, copy))
 
     # -- what a scheduler does -------------------------------------------------------------------
 
@@ -150,5 +147,5 @@ class Rig:
         trace: TracebackType | None,
     ) -> None:
         self.gate.set()
-        for stream in (self.compute, *self.links[0].values()):
-            stream.close()
+        self.compute.close()
+        close(self.links)
