@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -187,6 +188,23 @@ def replay(file: str, step: bool, script: str) -> None:
     from harness.cli import replay as replay_command
 
     raise SystemExit(replay_command.run(file, step, script))
+
+
+@cli.command("drift")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--hardware",
+    required=True,
+    help="A preset, or the file that calibrate has written on this machine.",
+)
+@click.option(
+    "--at-most", type=float, help="Exit with 4 where the median is off by a larger share, as 0.2."
+)
+def drift(directory: str, hardware: str, at_most: float | None) -> None:
+    """How far simulated TTFT is from measured TTFT: a soak on the wall clock, simulated anew."""
+    from harness.cli import drift as drift_command
+
+    raise SystemExit(drift_command.run(Path(directory), hardware, at_most))
 
 
 @cli.command("faults")

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -23,15 +23,22 @@ from harness.soak.settings import Serving, Traffic, Watching
 from harness.verdict import Exit
 
 
+class SavedRun(NamedTuple):
+    """What a run was told, and what it came to."""
+
+    serving: Serving
+    traffic: Traffic
+    watching: Watching
+    digest: str
+
+
 def run(directory: Path) -> int:
     """0 when every decision could be followed to the same digest, 6 at the first that could not.
 
     Nothing is waited for and, unless the answers were the model's own, nothing computed: times are
     the recorded ones."""
-    page, summary = _read(directory, "run.json"), _read(directory, "summary.json")
-    if page.get("clock") != "wall" or "trace" not in page.get("settings", {}):
-        raise UserError(f"{directory} is no soak on the wall clock: nothing to follow")
-    serving, traffic, watching = _settings(page["settings"])
+    serving, traffic, watching, digest = saved_run(directory)
+    serving = _with_nothing_to_compute(serving)
     try:
         decisions = list(read_decisions(directory))
     except BadDecisions as error:
@@ -55,10 +62,10 @@ def run(directory: Path) -> int:
         return _parted(f"step {ended.steps} raised {ended.error!r}")
     if follower.parted is not None:
         return _parted(str(follower.parted))
-    if soak.world.digest != summary["digest"]:
+    if soak.world.digest != digest:
         return _parted(
-            f"all {ended.steps:,} decisions were followed, to digest {soak.world.digest}; the"
-            f" record says {summary['digest']}"
+            f"all {ended.steps:,} decisions were followed, to digest {soak.world.digest};"
+            f" the record says {digest}"
         )
     click.echo(f"FOLLOWED: {ended.steps:,} decisions, digest {soak.world.digest}")
     return Exit.PASS
@@ -69,15 +76,27 @@ def _parted(why: str) -> int:
     return Exit.NONDETERMINISM
 
 
-def _settings(saved: Mapping[str, Any]) -> tuple[Serving, Traffic, Watching]:
-    """What the run was told, with nothing to compute where the trace says what is answered."""
-    serving, traffic, watching = (_filled(kind, saved) for kind in (Serving, Traffic, Watching))
-    if serving.compute == "model":
-        if serving.decoding == "trace":
-            serving = replace(serving, compute="null")
-        else:
-            serving = replace(serving, check_logits=0.0)
-    return serving, traffic, watching
+def saved_run(directory: Path) -> SavedRun:
+    """Raises `UserError` where the directory is not that of a soak on the wall clock."""
+    page, summary = _read(directory, "run.json"), _read(directory, "summary.json")
+    settings = page.get("settings", {})
+    if page.get("clock") != "wall" or "trace" not in settings or "digest" not in summary:
+        raise UserError(f"{directory} is no soak on the wall clock")
+    return SavedRun(
+        serving=_filled(Serving, settings),
+        traffic=_filled(Traffic, settings),
+        watching=_filled(Watching, settings),
+        digest=summary["digest"],
+    )
+
+
+def _with_nothing_to_compute(serving: Serving) -> Serving:
+    """Unless the model's own answers decide what comes next."""
+    if serving.compute != "model":
+        return serving
+    if serving.decoding == "trace":
+        return replace(serving, compute="null")
+    return replace(serving, check_logits=0.0)
 
 
 def _filled(kind: type[Any], saved: Mapping[str, Any]) -> Any:
