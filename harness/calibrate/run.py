@@ -7,13 +7,13 @@ from typing import Any
 import psutil
 import torch
 
-from harness.calibrate import copies
+from harness.calibrate import compute, copies
 from harness.calibrate.findings import Findings, Measurement, Sample, Settings
-from harness.engine.hardware import HARDWARE, Hardware
+from harness.engine.hardware import Hardware, base_of
 from harness.record.machine import machine, versions
 
 WORST_MISFIT = 0.5  # of the time measured
-MEASUREMENTS: tuple[Measurement, ...] = (copies,)
+MEASUREMENTS: tuple[Measurement, ...] = (copies, compute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def calibrate(
 ) -> Calibrated:
     """Measure everything, one thing after another. What no measurement gives is the assumption of
     the preset that is nearest: that of the CPU, or of an H200."""
-    base = HARDWARE["H200" if settings.device != "cpu" else "cpu"]
+    base = base_of(settings.device)
     fields: dict[str, Any] = {"memory_bytes": _memory(settings.device)}
     samples: list[Sample] = []
     misfits: dict[str, float] = {}

@@ -235,7 +235,7 @@ class RooflineCompute:
         """Seconds per token attended to, and per token read or written. Attention computes in 16
         bits whatever the cache holds."""
         flops = hardware.bf16_flops * (hardware.attention_mfu or hardware.mfu)
-        bandwidth = hardware.memory_bandwidth * hardware.mbu
+        bandwidth = hardware.memory_bandwidth * (hardware.attention_mbu or hardware.mbu)
         heads = shape.query_heads / tp
         kinds = (shape.full, shape.swa)
         operations = [
@@ -253,8 +253,10 @@ class RooflineCompute:
     ) -> None:
         """Seconds per token and per request. A token updates its state with an outer product and
         reads it with a vector: decay, add, multiply-add, two operations for each element."""
+        flops = hardware.bf16_flops * (hardware.attention_mfu or hardware.mfu)
+        bandwidth = hardware.memory_bandwidth * (hardware.attention_mbu or hardware.mbu)
         recurrent = shape.recurrent
         elements = recurrent.elements(tp) if recurrent else 0
-        self._state_flop_s = 6 * elements / (hardware.bf16_flops * hardware.mfu)
+        self._state_flop_s = 6 * elements / flops
         moved = 2 * shape.state_bytes(tp=tp, dtype=dtype)
-        self._state_byte_s = moved / (hardware.memory_bandwidth * hardware.mbu)
+        self._state_byte_s = moved / bandwidth

@@ -54,7 +54,8 @@ class Hardware:
     to_device_bandwidth: float
     mfu: float = 0.5
     mbu: float = 0.8
-    attention_mfu: float = 0.0  # the share that attention reaches; 0: `mfu`
+    attention_mfu: float = 0.0  # the shares that attention reaches; 0: `mfu`, `mbu`
+    attention_mbu: float = 0.0
     step_overhead_s: float = 300e-6  # scheduling and launching one forward
     sequence_overhead_s: float = 0.0  # and each of its requests
     allreduce_s: float = 10e-6  # latency of one reduction between ranks, two in each layer
@@ -152,6 +153,11 @@ _PRESETS = (
 )
 
 HARDWARE = {hardware.name: hardware for hardware in _PRESETS}
+
+
+def base_of(device: str) -> Hardware:
+    """The preset whose assumptions stand where a machine was not measured."""
+    return HARDWARE["cpu" if device == "cpu" else "H200"]
 
 
 def load_hardware(name: str) -> Hardware:

@@ -23,7 +23,7 @@ def test_a_calibration_can_be_used_as_hardware(tmp_path, monkeypatch):
     assert len(hardware.copies) == 6
     assert load_shape("tiny").name in hardware.source
     page = json.loads(path.read_text())
-    assert "mfu" in page["assumed"]
+    assert "mbu" in page["assumed"]
     assert {"samples", "misfits", "machine", "versions", "doubts"} < page.keys()
     soaked = CliRunner().invoke(
         cli,
