@@ -205,6 +205,8 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
         raise ConfigError(
             "storage keeps fingerprints and no bytes: leave --hicache-storage-backend out"
         )
+    if serving.companions:
+        raise ConfigError("--compute model fills no companions: leave --companions out")
     if serving.mamba_ssm_dtype != "float32":
         raise ConfigError("--compute model keeps states in float32: drop --mamba-ssm-dtype")
     return ModelPlan(

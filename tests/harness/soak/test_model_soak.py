@@ -191,6 +191,7 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
         ({"check_logits": 1.5}, "--check-logits"),
         ({"decoding": "beam"}, "trace, greedy, sampled"),
         ({"radix_cache": False}, "--disable-radix-cache"),
+        ({"companions": ("indexer",)}, "--companions"),
         ({"mamba_ssm_dtype": "bfloat16"}, "float32"),
         ({"model": "Llama-3.1-8B", "device": "tpu"}, "use cpu or cuda"),
         ({"hicache_storage_backend": "memory", "model": "tiny-swa"}, "no bytes"),
