@@ -6,6 +6,7 @@ from enum import Enum, IntEnum
 class Verdict(Enum):
     PASS = "pass"
     VIOLATION = "violation"
+    DECAY = "decay"
     INCONCLUSIVE = "inconclusive"
 
 
@@ -23,5 +24,6 @@ class Exit(IntEnum):
 EXIT_OF = {
     Verdict.PASS: Exit.PASS,
     Verdict.VIOLATION: Exit.VIOLATION,
+    Verdict.DECAY: Exit.THRESHOLD,
     Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE,
 }

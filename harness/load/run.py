@@ -15,8 +15,9 @@ from harness.load.crew import Crew  # imports Locust, and so comes first
 import gevent  # isort: skip
 import psutil
 
+from harness.decay import Trend, hit_trend, trend_counters
 from harness.load.asker import Asker
-from harness.load.checks import Checked, check_outputs
+from harness.load.checks import NOTHING_CHECKED, Checked, check_outputs
 from harness.load.counts import compare_counts
 from harness.load.guard import Guard
 from harness.load.names import NAMES
@@ -73,7 +74,7 @@ class LoadRun:
         interrupted = False
         self._look()
         watching = [gevent.spawn(self._watch), gevent.spawn(self._stand_guard)]
-        checked = Checked(0, 0)
+        checked = NOTHING_CHECKED
         try:
             self._crew.run()
             gevent.killall(watching)
@@ -150,7 +151,7 @@ class LoadRun:
     def _check_outputs(self) -> Checked:
         return check_outputs(
             self._crew.kept, self._asker, share=self._loading.check_output, seed=self._seed,
-            report=self._violated,
+            device_tokens=self._watcher.last.get("total", 0.0), report=self._violated,
         )  # fmt: skip
 
     def _compare_counts(self) -> None:
@@ -184,10 +185,16 @@ class LoadRun:
                 Verdict.INCONCLUSIVE,
                 f"degraded (more --processes or a lower rate): {complaints}",
             )
+        trend = self._trend()
+        if trend.decayed:
+            return Verdict.DECAY, trend.why
         found = [f"{self._tally.ended:,} requests", proof_of(self._watcher, self._tally.cached)]
         if saturated := self._saturated():
             found.append(f"the server is saturated: {saturated}")
         return Verdict.PASS, "; ".join(found)
+
+    def _trend(self) -> Trend:
+        return hit_trend(self._recorder.hits.windows(), filled_s=self._recorder.filling.full_s)
 
     def _degraded(self) -> str:
         return "; ".join(self._crew.health.complaints(self._crew.cpu_share))
@@ -202,6 +209,8 @@ class LoadRun:
             "verdict": verdict.value,
             "verdict_reason": reason,
             "violations": self._recorder.violations,
+            **trend_counters(self._trend()),
+            "answer_trend": checked.trend,
             "peak_rss_bytes": self._process.memory_info().rss,
             "dropped_requests": health.dropped,
             "late_requests": health.late,
@@ -215,6 +224,8 @@ class LoadRun:
             "errors": ", ".join(f"{kind}: {n}" for kind, n in sorted(self._tally.errors.items())),
             "outputs_checked": checked.asked,
             "outputs_differed": checked.differed,
+            "outputs_loaded_back": checked.loaded_back,
+            "outputs_evicted": checked.evicted,
         }
         return counters | (self._server or counts_of(self._watcher))
 

@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Literal, Self
 
 from harness.record.directory import RUN_FILE, LostOutput, RunDirectory
+from harness.record.filling import Filling
 from harness.record.histogram import Histogram
+from harness.record.hit_windows import HitWindows
 from harness.record.lines import LineFile
 from harness.record.machine import machine, versions
 from harness.record.manifest import Manifest, Mark
@@ -56,6 +58,8 @@ class Recorder:
     ) -> None:
         self.columns = RequestColumns()
         self.itl_s = Histogram()
+        self.hits = HitWindows()
+        self.filling = Filling(manifest.pools)
         self.violations = 0
         self.recorded: Recorded | None = None
         self._directory = directory
@@ -95,6 +99,10 @@ class Recorder:
         comes first.
         """
         self.columns.add(row)
+        if row.status == "completed" and row.phase == "steady":
+            cached = row.cached_tokens_device + row.cached_tokens_host + row.cached_tokens_storage
+            self.hits.add(row.end_ns / 1e9, prompt=row.prompt_tokens, cached=cached,
+                          ideal=row.ideal_tokens)  # fmt: skip
         self._requests.append(self._row_lines.line(row))
         self._breathe()
 
@@ -107,6 +115,7 @@ class Recorder:
         to measure.
         """
         self._series.add(elapsed_s, metrics)
+        self.filling.sample(elapsed_s, metrics)
         self._breathe()
 
     def violation(self, record: Mapping[str, object]) -> None:

@@ -78,9 +78,13 @@ def _tier(tier: str) -> dict[str, Key]:
 
 
 RUN_KEYS: dict[str, Key] = {
-    "verdict": Key("", "pass, violation or inconclusive"),
+    "verdict": Key("", "pass, violation, decay or inconclusive"),
     "verdict_reason": Key("", "why, in one sentence"),
     "violations": Key("violations", "found by all oracles"),
+    "hit_trend": Key("", "whether hits became rarer over the run, in words"),
+    "hit_fall": Key("ratio", "of the share of possible hits, first window to last, as fitted"),
+    "hit_fall_chance": Key("ratio", "of such a fall without any trend"),
+    "answer_trend": Key("", "whether wrong answers became more, in words (`load --check-output`)"),
     "marks": Key("marks", "different marks that were reached"),
     "digest": Key("", "hash over every event: equal for the same seed on every machine"),
     "events": Key("events", "steps of the world"),
@@ -114,6 +118,8 @@ RUN_KEYS: dict[str, Key] = {
     "errors": Key("", "how many errors of each class (`load`)"),
     "outputs_checked": Key("requests", "asked again at the end (`load --check-output`)"),
     "outputs_differed": Key("answers", "that were not those of the run (`load --check-output`)"),
+    "outputs_loaded_back": Key("requests", "asked again from below the device (`load`)"),
+    "outputs_evicted": Key("", "how they were pushed off the device before (`load`)"),
     "server_completed_requests": Key("requests", "by the server's own count (`load`)"),
     "server_prompt_tokens": Key("tokens", "by the server's own count (`load`)"),
     "server_output_tokens": Key("tokens", "by the server's own count (`load`)"),

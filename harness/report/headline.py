@@ -23,7 +23,7 @@ CLOCKS = {
 
 
 class Banner(NamedTuple):
-    """`kind` is pass, violation or inconclusive."""
+    """`kind` is pass, violation, decay or inconclusive."""
 
     kind: str
     title: str
@@ -44,11 +44,12 @@ def banner(run: RunFiles) -> Banner:
     found = _count(run.summary, "violations")
     status = str(run.run["status"])
     kind = "violation" if found or verdict == "violation" else verdict
-    if (status != "finished" and kind == "pass") or kind not in ("pass", "violation"):
+    if (status != "finished" and kind == "pass") or kind not in ("pass", "violation", "decay"):
         kind = "inconclusive"
     title = {
         "pass": "Pass",
         "violation": f"Violation: {plural(found, 'finding')}",
+        "decay": "Decay",
         "inconclusive": "Inconclusive",
     }[kind]
     return Banner(kind, title, tuple(_reasons(run, status, found)))

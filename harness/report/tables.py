@@ -13,6 +13,7 @@ from harness.report.files import RunFiles
 from harness.report.quantities import count, duration, percent, size
 
 ROWS_SHOWN = 40
+MARKS_SHOWN = 120
 VIOLATIONS_SHOWN = 12
 CELL_SHOWN = 400
 
@@ -65,7 +66,7 @@ def marks(run: RunFiles) -> Table:
         for mark in ordered
     ]
     columns = ("mark", "count", "", "what it means")
-    return _table("Marks", columns, rows, numeric=(1,), where="marks.json", limit=120)
+    return _table("Marks", columns, rows, numeric=(1,), where="marks.json", limit=MARKS_SHOWN)
 
 
 def pools(run: RunFiles) -> Table:

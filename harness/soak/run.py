@@ -18,6 +18,7 @@ from cache.null import NullCache
 from cache.storage.contract import ROOT, Storage
 from cache.stores import fingerprints
 from cache.unified import UnifiedCache
+from harness.decay import Trend, hit_trend, trend_counters
 from harness.engine.job import Job, JobStatus
 from harness.engine.marks import MEANINGS, Marks
 from harness.engine.traffic import Traffic
@@ -313,12 +314,17 @@ class Soak:
             return Verdict.INCONCLUSIVE, "the run was interrupted"
         if not self._recorder.columns.statuses["completed"]:
             return Verdict.INCONCLUSIVE, "no request was completed"
+        if self._trend().decayed:
+            return Verdict.DECAY, self._trend().why
         missing = [mark for mark in self._required() if not self._marks.counts[mark]]
         if missing:
             means = {m.mark: m.meaning for m in MEANINGS}
             never = ", ".join(f"{mark} ({means[mark]})" for mark in missing)
             return Verdict.INCONCLUSIVE, f"never reached: {never}; {ADVICE}"
         return Verdict.PASS, f"{self._ended:,} requests, no violation, every required mark reached"
+
+    def _trend(self) -> Trend:
+        return hit_trend(self._recorder.hits.windows(), filled_s=self._recorder.filling.full_s)
 
     def _required(self) -> tuple[str, ...]:
         if isinstance(self.cache, NullCache):
@@ -339,6 +345,7 @@ class Soak:
             "verdict": verdict.value,
             "verdict_reason": reason,
             "violations": self._recorder.violations,
+            **trend_counters(self._trend()),
             "marks": sum(1 for count in self._marks.counts.values() if count),
             "digest": self.world.digest,
             "events": self._steps,

@@ -25,7 +25,8 @@ def test_both_sides_count_the_same_requests_tokens_and_hits(tmp_path):
         assert summary[f"cached_tokens_{tier}"] == summary[f"server_cached_{tier}_tokens"]
     assert summary["cached_tokens_device"] > 0
     assert (summary["outputs_checked"], summary["outputs_differed"]) == (4, 0)
-    assert served["completed"] == 40 + 2 * 4
+    assert summary["outputs_evicted"].startswith("evicted by")
+    assert served["completed"] > 40 + 3 * 4  # and what evicted them
     found = rows(tmp_path, summary)
     assert len({row["request_id"] for row in found}) == 40
     assert all(float(row["ttft_ms"]) > 0 for row in found)
@@ -39,7 +40,7 @@ def test_a_cache_that_answers_wrongly_is_found_by_both_sides(tmp_path):
     kinds = {finding["signature"] for finding in findings(tmp_path, summary)}
     assert "violations" in kinds  # the server's own oracles
     assert summary["outputs_differed"] > 0
-    assert kinds & {"output.warm", "output.flushed"}
+    assert kinds & {"output.warm", "output.loaded_back", "output.flushed"}
 
 
 def test_a_server_that_dies_is_a_finding_with_its_last_word(tmp_path):

@@ -13,7 +13,7 @@ from harness.record.run import Recorder
 from harness.report.files import read_run
 from harness.report.headline import banner
 from harness.report.page import build_report
-from harness.report.tables import ROWS_SHOWN, VIOLATIONS_SHOWN
+from harness.report.tables import MARKS_SHOWN, VIOLATIONS_SHOWN
 from tests.harness.record.feed import MANIFEST, VIOLATION, counters, feed, record
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -141,7 +141,7 @@ def test_tables_do_not_grow_with_the_run(tmp_path):
     marks = [Mark(f"mark-{number}", number) for number in range(200)]
     html = build_report(recorded(tmp_path, found=found, marks=marks)).read_text()
     assert f"{300 - VIOLATIONS_SHOWN:,} more in violations.jsonl" in html
-    assert f"{200 - ROWS_SHOWN:,} more in marks.json" in html
+    assert f"{200 - MARKS_SHOWN:,} more in marks.json" in html
     assert len(re.sub(r"base64,[^\"]*", "", html)) < 100_000
 
 
