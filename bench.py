@@ -10,9 +10,13 @@ from typing import Any
 import click
 
 from cache.config import ConfigError
-from harness.cli import compare as compare_command
-from harness.cli import load_options, measure_options, serve_options
-from harness.cli import soak as soak_command
+from harness.cli import (
+    compare_options,
+    load_options,
+    measure_options,
+    serve_options,
+    soak_options,
+)
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
 from harness.cli.seeds import Seed
@@ -43,7 +47,7 @@ def cli() -> None:
 
 
 @cli.command("soak")
-@soak_command.options
+@soak_options.options
 @click.pass_context
 def soak(context: click.Context, /, **flags: Any) -> None:
     """Replay traffic through the cache on the virtual clock, with all oracles on, and report.
@@ -51,6 +55,8 @@ def soak(context: click.Context, /, **flags: Any) -> None:
     Without flags: the configuration of the seed report (gemma-4-31B-it, TP 2, fp8, page 64, ratio
     1, write_through_selective) on the bundled head of the Mooncake conversation trace.
     """
+    from harness.cli import soak as soak_command
+
     raise SystemExit(soak_command.run(context, flags))
 
 
@@ -108,17 +114,21 @@ def smoke(**flags: Any) -> None:
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 def report(directory: str) -> None:
     """Build report.html of a run directory anew from its data files."""
+    from harness.cli import soak as soak_command
+
     click.echo(soak_command.rebuild(directory))
 
 
 @cli.command("compare")
-@compare_command.options
+@compare_options.options
 def compare(**flags: Any) -> None:
     """Compare the runs in two directories: ratio, difference and interval of every metric.
 
     Runs of soak, load and serve. The same requests are paired. Exits with 0 whatever differs,
     unless --fail-if-worse says otherwise (4).
     """
+    from harness.cli import compare as compare_command
+
     raise SystemExit(compare_command.run(flags))
 
 

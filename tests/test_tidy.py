@@ -16,6 +16,7 @@ ENTRY_POINTS = {
     "bench",
     "harness.bench",
     "harness.bench.__main__",
+    "harness.cli.locustfile",
     "harness.faults.corpus",
     "harness.faults.mutation",
     "harness.model.corpus",

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ from harness.verdict import Exit
 
 STYLES = {"worse": "red", "better": "green", "differs": "blue"}
 TABLE_WIDTH = 126  # a narrower terminal wraps lines, which beats numbers cut short
-Command = Callable[..., Any]
-
-
-def options(command: Command) -> Command:
-    """Every argument and flag of `compare`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def run(flags: dict[str, Any]) -> int:
@@ -74,22 +65,3 @@ def _table(found: Comparison) -> Table:
             row.word if row.word in STYLES else "", style=STYLES.get(row.word),
         )  # fmt: skip
     return table
-
-
-_opt = click.option
-_OPTIONS = (
-    click.argument("a", type=click.Path(exists=True, file_okay=False)),
-    click.argument("b", type=click.Path(exists=True, file_okay=False)),
-    _opt("--different-workloads", is_flag=True,
-         help="Compare runs of different traffic; nothing is paired then."),
-    _opt("--confidence", type=click.FloatRange(0.5, 0.999), default=0.95, show_default=True,
-         help="Of the intervals."),
-    _opt("--resamples", type=click.IntRange(200), default=2000, show_default=True,
-         help="Of the bootstrap; very long runs get fewer."),
-    _opt("--fail-if-worse", type=click.FloatRange(0), metavar="RATIO",
-         help="Exit with 4 if a metric is surely worse by more than this, such as 0.05."),
-    _opt("--seed", default=42, show_default=True, help="Of the bootstrap."),
-    _opt("--output-dir", default="results", show_default=True, help="Where comparisons land."),
-    _opt("--tag", default="compare", show_default=True, help="Name of the directory."),
-    _opt("--json", is_flag=True, help="The comparison as one JSON line on standard output."),
-)  # fmt: skip

@@ -5,8 +5,8 @@ import locust  # isort: skip
 
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from http.client import HTTPException
 from math import inf
@@ -22,11 +22,12 @@ from harness.cli.errors import UserError
 from harness.cli.load_crew import crew_maker, work_for_master
 from harness.cli.serving import settings_of, typed
 from harness.load.asker import Asker
+from harness.load.crew import Crew
 from harness.load.exchange import Line
 from harness.load.master import NoWorkers
 from harness.load.run import Loaded, LoadRun
 from harness.load.settings import Loading
-from harness.load.tally import Tally
+from harness.load.tally import Sink, Tally
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
@@ -44,29 +45,46 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     """Plan, load, tell. Returns the exit code."""
     if flags["worker"]:
         return work_for_master(flags)
+    if flags["calibrate"]:
+        return calibrate.run(context, flags, settings_of(Loading, flags))
+    asked = what_is_asked(context, flags)
+    crew_of = crew_maker(
+        context, flags, asked.loading, asked.traffic, asked.plan, model=asked.model
+    )
+    return conduct(asked, flags, crew_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the flags come to, before anything is sent."""
+
+    traffic: Traffic
+    loading: Loading
+    plan: TrafficPlan
+    model: str
+
+
+def what_is_asked(context: click.Context, flags: Mapping[str, Any]) -> Asked:
+    """Raises `UserError` and the like for what cannot be."""
     traffic: Traffic = settings_of(Traffic, flags)
     loading: Loading = settings_of(Loading, flags)
     if traffic.workload and typed(context, "trace"):
         raise UserError("--trace and --workload exclude each other: drop one of them")
     _check(loading, flags)
-    if flags["calibrate"]:
-        return calibrate.run(context, flags, loading)
     plan = plan_traffic(traffic)
-    model = loading.model or _first_model(loading, flags["api_key"])
-    crew_of = crew_maker(context, flags, loading, traffic, plan, model=model)
+    return Asked(traffic, loading, plan, loading.model or _first_model(loading, flags["api_key"]))
+
+
+def conduct(asked: Asked, flags: Mapping[str, Any], crew_of: Callable[[Sink], Crew]) -> int:
+    """Load, record, tell. Returns the exit code."""
     directory = RunDirectory.create(Path(flags["output_dir"]), flags["tag"])
-    manifest = _manifest(traffic, loading, plan, model, flags)
-    page_size = flags["page_size"]
+    manifest = _manifest(asked.traffic, asked.loading, asked.plan, asked.model, flags)
+    warmup, page_size = asked.traffic.warmup_requests, flags["page_size"]
     with Recorder(directory, manifest, epoch=datetime.now(UTC)) as recorder:
-        tally = Tally(recorder, page_size=page_size, warmup_requests=traffic.warmup_requests)
+        tally = Tally(recorder, page_size=page_size, warmup_requests=warmup)
+        asker = Asker(asked.loading, model=asked.model, api_key=flags["api_key"])
         try:
-            loaded = LoadRun(
-                crew_of(tally),
-                Asker(loading, model=model, api_key=flags["api_key"]),
-                tally,
-                recorder,
-                seed=traffic.seed,
-            ).run()
+            loaded = LoadRun(crew_of(tally), asker, tally, recorder, seed=asked.traffic.seed).run()
         except NoWorkers as error:
             raise UserError(str(error)) from None
     _tell(loaded, flags["json"])

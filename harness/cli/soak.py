@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,8 +17,7 @@ from rich.console import Console
 from cache.config import CacheConfig, PoolPages
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
-from harness.cli.serving import SERVING_OPTIONS, launch_of, settings_of, typed
-from harness.cli.traffic import TRAFFIC_OPTIONS
+from harness.cli.serving import launch_of, settings_of, typed
 from harness.model.plan import ModelPlan
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
@@ -46,15 +45,6 @@ from harness.verdict import EXIT_OF, Exit
 NO_STORAGE = "none"
 REPORTED_STORAGE = "memory"  # repeats exactly
 REPORTED_POLICY = "wait_complete"
-_WATCHING = Watching()
-Command = Callable[..., Any]
-
-
-def options(command: Command) -> Command:
-    """Every flag of `soak`, in the order in which help shows them."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def run(context: click.Context, flags: dict[str, Any]) -> int:
@@ -307,19 +297,3 @@ def _ids_as_pages(serving: Serving, traffic: Traffic, flags: Mapping[str, Any]) 
             " {prompt_pages:,} pages in {requests:,} prompts".format(**counted)
         )
     return Exit.PASS if not counted["violations"] else Exit.VIOLATION
-
-
-_opt = click.option
-_OPTIONS = (
-    *TRAFFIC_OPTIONS,
-    _opt("--clock", type=click.Choice(["virtual", "wall"]), default="virtual", show_default=True,
-         help="Which clock picks the next event: what is due by the model, or what is over."),
-    *SERVING_OPTIONS,
-    _opt("--ids-as-pages", is_flag=True,
-         help="Count block hits: every id one whole page, prompts only, one at a time."),
-    _opt("--oracles", type=click.Choice(["every", "sampled", "off"]), default=_WATCHING.oracles,
-         show_default=True, help="every: full audit after every event; sampled: now and then."),
-    _opt("--output-dir", default=_WATCHING.output_dir, show_default=True, help="Where runs land."),
-    _opt("--tag", default=_WATCHING.tag, show_default=True, help="Name of the run's directory."),
-    _opt("--json", is_flag=True, help="The summary as one JSON line on standard output."),
-)  # fmt: skip

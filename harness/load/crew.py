@@ -1,6 +1,7 @@
 """Who sends a load: the users of this process, or the workers of a master; driven the same way."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
@@ -104,15 +105,21 @@ class LocalCrew:
             runner.start(self._users, spawn_rate=min(float(self._users), SPAWNED_PER_S))
             while runner.user_count < self._users:
                 gevent.sleep(0.001)
-            self._busy.begin(time.monotonic())
-            self._swarm.begin()
             try:
-                while not self._swarm.over and not halted(runner):
-                    gevent.sleep(LOOK_S)
+                self.send(runner)
             finally:
-                self._cpu_share = self._busy.share(time.monotonic())
-                self._swarm.stop()
                 runner.quit()
+
+    def send(self, runner: Runner) -> None:
+        """With users that are there, until it is over or somebody stops the runner."""
+        self._busy.begin(time.monotonic())
+        self._swarm.begin()
+        try:
+            while not self._swarm.over and not halted(runner):
+                gevent.sleep(LOOK_S)
+        finally:
+            self._cpu_share = self._busy.share(time.monotonic())
+            self._swarm.stop()
 
     def stop(self) -> None:
         self._swarm.stop()
@@ -122,6 +129,19 @@ class LocalCrew:
         if not exchanged.outcome.error:
             for gap_ns in exchanged.outcome.gaps_ns:
                 self._sink.gap(gap_ns / 1e9)
+
+
+class GuestCrew(LocalCrew):
+    """The users of a runner that is somebody else's, such as `locust -f`'s."""
+
+    def __init__(self, swarm: Swarm, sink: Sink, users: int, runner: Runner) -> None:
+        super().__init__(swarm, sink, users, None)
+        self._runner = runner
+
+    def run(self) -> None:
+        while self._runner.user_count < self._users and not halted(self._runner):
+            gevent.sleep(0.001)
+        self.send(self._runner)
 
 
 def quiet_environment() -> Environment:
@@ -136,11 +156,15 @@ def shown(environment: Environment, web: Web | None) -> Iterator[None]:
     if web is None:
         yield
         return
-    page = environment.create_web_ui(web.host, web.port)
+    typed, sys.argv = sys.argv, sys.argv[:1]  # the page parses it as Locust's own command line
     try:
-        yield
+        page = environment.create_web_ui(web.host, web.port)
+        try:
+            yield
+        finally:
+            page.stop()  # type: ignore[no-untyped-call]
     finally:
-        page.stop()  # type: ignore[no-untyped-call]
+        sys.argv = typed
 
 
 def halted(runner: Runner) -> bool:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -35,6 +36,12 @@ def running(command: list[str]):
             yield process
         finally:
             process.kill()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port
 
 
 def rows(folder: Path, summary: dict) -> list[dict]:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import sys
 from collections import defaultdict
 
@@ -11,7 +10,7 @@ import psutil
 from harness.load.share import chosen
 from harness.soak.plan import plan_traffic
 from harness.soak.settings import Traffic
-from tests.harness.load.running import SERVER, command, load, rows, running
+from tests.harness.load.running import SERVER, command, free_port, load, rows, running
 from tests.harness.serve.live import serving
 
 SENT = 40
@@ -25,13 +24,8 @@ PLAN = plan_traffic(
 )  # what TRAFFIC says
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 def test_a_master_and_two_workers_send_each_request_once_and_at_its_time(tmp_path):
-    port = str(_free_port())
+    port = str(free_port())
     worker = [sys.executable, "bench.py", "load", "--worker", "--master-port", port]
     master = ("--master", "--expect-workers", "2", "--master-bind-port", port)
     with (
