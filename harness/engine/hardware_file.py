@@ -39,14 +39,14 @@ def read_hardware(path: Path) -> Hardware:
 
 
 def _hardware(found: dict[str, Any]) -> Hardware:
-    known = {field.name for field in fields(Hardware)}
-    if unknown := found.keys() - known:
+    known = {field.name: field.default for field in fields(Hardware)}
+    if unknown := found.keys() - known.keys():
         raise ValueError(f"{sorted(unknown)} unknown")
     copies = tuple(_rate(rate) for rate in found.get("copies", ()))
     values: dict[str, Any] = {
         name: str(value) if name in ("name", "source") else _above_zero(name, value)
         for name, value in found.items()
-        if name != "copies"
+        if name != "copies" and not (value == known[name] == 0)  # which says: not known
     }
     return Hardware(**values, copies=copies)
 

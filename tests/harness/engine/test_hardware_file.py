@@ -15,7 +15,7 @@ RATES = tuple(
     for layout in Layout
     for direction in ("DEVICE_TO_HOST", "HOST_TO_DEVICE")
 )
-MEASURED = replace(HARDWARE["cpu"], name="measured", copies=RATES)
+MEASURED = replace(HARDWARE["cpu"], name="measured", attention_mfu=0.0, copies=RATES)
 
 
 @pytest.fixture
