@@ -5,7 +5,9 @@ windows of equally many requests. A decay needs all of these: Mann and Kendall's
 (one-sided, p at most 0.001); Theil and Sen's slope makes it a tenth or more, and a sixth or more of
 where it began; the last quarter stays below the first by at least half of that. While the pools
 fill, and for as long again, nothing is judged: a cache that begins to evict hits less, and that is
-no decay. Where the traffic itself changed, the fall is told and not judged.
+no decay. Where the traffic itself changed, the fall is told and not judged; nor is it for a trace,
+which comes back to ever older prompts, so that a cache with limits gets ever less of what could be
+hit.
 """
 
 from collections.abc import Sequence
@@ -44,8 +46,11 @@ def trend_counters(trend: Trend) -> dict[str, float | int | str]:
     return {"hit_trend": trend.why, "hit_fall": trend.fall, "hit_fall_chance": trend.chance}
 
 
-def hit_trend(windows: Sequence[HitWindow], *, filled_s: float | None) -> Trend:
-    """`filled_s` is when the pools that were filled were full; None where pools are not known."""
+def hit_trend(
+    windows: Sequence[HitWindow], *, filled_s: float | None, replayed: bool = False
+) -> Trend:
+    """`filled_s` is when the pools that were filled were full; None where pools are not known.
+    `replayed` says that the traffic is a recorded one, whose reuse is what it is."""
     if not windows:
         return _unjudged("no request was completed")
     end_s = windows[-1].start_s + windows[-1].width_s
@@ -60,8 +65,9 @@ def hit_trend(windows: Sequence[HitWindow], *, filled_s: float | None) -> Trend:
     fall, chance = _fall(shares), mann_kendall(shares)
     told = f"hits fell by {fall:.0%} of what could be hit (p {chance:.2g})"
     if not _fell(shares, fall, chance):
-        return Trend(False, True, fall, chance, f"hits did not decay in {len(shares)} windows")
-    changed = _changed(joined)
+        return Trend(False, True, fall, chance, f"no decay of hits in {len(shares)} windows")
+    changed = "a replayed trace comes back to older and older prompts" if replayed else ""
+    changed = changed or _changed(joined)
     if changed:
         return Trend(False, False, fall, chance, f"{told}, and {changed}: not judged")
     return Trend(True, True, fall, chance, told)

@@ -194,7 +194,12 @@ class LoadRun:
         return Verdict.PASS, "; ".join(found)
 
     def _trend(self) -> Trend:
-        return hit_trend(self._recorder.hits.windows(), filled_s=self._recorder.filling.full_s)
+        recorder = self._recorder
+        return hit_trend(
+            recorder.hits.windows(),
+            filled_s=recorder.filling.full_s,
+            replayed=recorder.replayed,
+        )
 
     def _degraded(self) -> str:
         return "; ".join(self._crew.health.complaints(self._crew.cpu_share))

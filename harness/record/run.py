@@ -25,6 +25,7 @@ from harness.record.requests import HEADER, RequestColumns, RequestLines, Reques
 from harness.record.strict_json import plain, to_line, to_page
 from harness.record.summary import PERCENTILE_RULE, Number, summarise
 from harness.record.timeseries import VIRTUAL_EPOCH, TimeSeries
+from workloads.synthetic import FAMILIES
 
 __all__ = ["Recorded", "Recorder", "RequestRow"]
 
@@ -60,6 +61,7 @@ class Recorder:
         self.itl_s = Histogram()
         self.hits = HitWindows()
         self.filling = Filling(manifest.pools)
+        self.replayed = manifest.workload.get("name") not in FAMILIES
         self.violations = 0
         self.recorded: Recorded | None = None
         self._directory = directory

@@ -324,7 +324,12 @@ class Soak:
         return Verdict.PASS, f"{self._ended:,} requests, no violation, every required mark reached"
 
     def _trend(self) -> Trend:
-        return hit_trend(self._recorder.hits.windows(), filled_s=self._recorder.filling.full_s)
+        recorder = self._recorder
+        return hit_trend(
+            recorder.hits.windows(),
+            filled_s=recorder.filling.full_s,
+            replayed=recorder.replayed,
+        )
 
     def _required(self) -> tuple[str, ...]:
         if isinstance(self.cache, NullCache):

@@ -81,6 +81,14 @@ def test_a_fall_while_the_traffic_changed_is_told_and_not_judged(changed, words)
     assert words in trend.why
 
 
+def test_a_fall_in_a_replayed_trace_is_told_and_not_judged():
+    windows = _windows(np.linspace(0.9, 0.6, N))
+    trend = hit_trend(windows, filled_s=0.0, replayed=True)
+    assert (trend.judged, trend.decayed) == (False, False)
+    assert trend.fall > 0.2
+    assert "a replayed trace" in trend.why
+
+
 @pytest.mark.parametrize("windows", [[], _windows(0.5)[:5]])
 def test_too_little_is_not_judged(windows):
     assert not hit_trend(windows, filled_s=0.0).judged

@@ -24,7 +24,7 @@ from workloads.tokens import Span
 
 REQUESTS, PROMPT, PAGE = 1200, 1616, 16
 NOBODY = "http://127.0.0.1:9"
-MANIFEST = Manifest(command="load", clock="wall", seed=0, settings={}, workload={"digest": "d"})
+MANIFEST = Manifest(command="load", clock="wall", seed=0, settings={}, workload={"name": "chat"})
 
 
 class Crew(SimpleNamespace):

@@ -28,7 +28,7 @@ def _soak(tmp_path, *more):
 def test_a_sound_cache_is_judged_and_has_no_decay(tmp_path):
     code, summary, _ = _soak(tmp_path)
     assert summary["verdict"] != "decay"
-    assert summary["hit_trend"].startswith("hits did not decay in")
+    assert summary["hit_trend"].startswith("no decay of hits in")
     assert code in (0, 5)
 
 
