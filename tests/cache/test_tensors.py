@@ -123,3 +123,17 @@ def test_a_copy_that_leaves_a_layer_out_is_seen_by_the_content_oracle() -> None:
 
     found = [Driver(seed, store_of=store_of).run().oracles for seed in range(6)]
     assert ["C1"] in found
+
+
+@pytest.mark.gpu
+@every_layout
+def test_the_host_pool_of_a_gpu_is_pinned_and_no_larger_than_it_has_to_be(layout: Layout) -> None:
+    device = TensorStore(SHAPE, 6, Layout.LAYER_FIRST, "cuda")
+    host = TensorStore(SHAPE, 5, layout, pinned=True)
+    assert host.bytes.is_pinned()
+    assert host.bytes.untyped_storage().nbytes() == 5 * SHAPE.page_bytes
+    device.write([5, 1, 3], PRINTS)
+    host.take(device, [5, 1, 3], [0, 2, 4])
+    torch.cuda.synchronize()
+    assert host.read([0, 2, 4]) == PRINTS
+    assert host.damaged([0, 2, 4]) == []

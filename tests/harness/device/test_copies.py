@@ -10,12 +10,22 @@ from cache.contract import Demand
 from cache.layout import Layout
 from cache.transfers import CopyState
 from harness.device.copies import side_by_side
+from harness.device.movers import mover_of
+from harness.engine.hardware import IoBackend
 from tests.cache.builders import a_config, a_key, admit
 from tests.harness.device.rig import Rig
 
 FULL, SWA = Component.FULL, Component.SWA
 KEY = a_key([1, 2])
 every_layout = pytest.mark.parametrize("layout", Layout)
+every_device = pytest.mark.parametrize(
+    ("device", "backend"),
+    [
+        ("cpu", IoBackend.DIRECT),
+        pytest.param("cuda", IoBackend.DIRECT, marks=pytest.mark.gpu),
+        pytest.param("cuda", IoBackend.KERNEL, marks=pytest.mark.gpu),
+    ],
+)
 
 
 def backed_up_early(rig: Rig) -> None:
@@ -27,9 +37,10 @@ def backed_up_early(rig: Rig) -> None:
     rig.land()
 
 
+@every_device
 @every_layout
-def test_a_backup_waits_for_the_forward_that_writes_its_pages(layout):
-    with Rig(layout=layout) as rig:
+def test_a_backup_waits_for_the_forward_that_writes_its_pages(layout, device, backend):
+    with Rig(layout=layout, device=device, mover=mover_of(backend, device)) as rig:
         backed_up_early(rig)
         slots = rig.cache.tree.walk(KEY, 4)[-1].slots[Tier.HOST][FULL]
         assert rig.found == []
@@ -37,8 +48,9 @@ def test_a_backup_waits_for_the_forward_that_writes_its_pages(layout):
         assert rig.store(Tier.HOST).read(slots) == KEY.prints()[:2]
 
 
-def test_a_backup_without_a_fence_is_seen_by_the_content_oracle():
-    with Rig(fenced=False) as rig:
+@every_device
+def test_a_backup_without_a_fence_is_seen_by_the_content_oracle(device, backend):
+    with Rig(fenced=False, device=device, mover=mover_of(backend, device)) as rig:
         backed_up_early(rig)
         assert "C2 stored.host_full" in rig.signatures()
 
@@ -60,16 +72,18 @@ def loaded_early(rig: Rig) -> list[int]:
     return table.full
 
 
+@every_device
 @every_layout
-def test_a_load_back_waits_for_the_forward_that_still_writes_its_pages(layout):
-    with Rig(layout=layout) as rig:
+def test_a_load_back_waits_for_the_forward_that_still_writes_its_pages(layout, device, backend):
+    with Rig(layout=layout, device=device, mover=mover_of(backend, device)) as rig:
         slots = loaded_early(rig)
         assert rig.found == []
         assert rig.store(Tier.DEVICE).damaged(slots) == []
 
 
-def test_a_load_back_without_a_fence_is_seen_by_the_content_oracle():
-    with Rig(fenced=False) as rig:
+@every_device
+def test_a_load_back_without_a_fence_is_seen_by_the_content_oracle(device, backend):
+    with Rig(fenced=False, device=device, mover=mover_of(backend, device)) as rig:
         slots = loaded_early(rig)
         assert "C2 stored.device_full" in rig.signatures()
         assert rig.store(Tier.DEVICE).read(slots) != KEY.prints()[:2]

@@ -133,3 +133,41 @@ def test_nobody_waits_for_what_was_never_submitted():
         assert stream.record().done
     assert Event.past().wait()
     assert so_far("cpu").done
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_work_behind_an_event_sees_the_bytes_before_it(gate):
+    import torch
+
+    with Stream("one", "cuda") as one, Stream("two", "cuda") as two:
+        written = torch.zeros(1 << 24, device="cuda")
+        copied = torch.empty(1 << 24, pin_memory=True)
+        torch.cuda.synchronize()
+        first = one.submit([gate.wait, lambda: written.add_(1)]).end
+        second = two.submit([lambda: copied.copy_(written, non_blocking=True)], after=[first]).end
+        assert not second.done
+        gate.set()
+        assert second.synchronize()
+        assert bool((copied == 1).all())
+        later = one.submit([lambda: written.zero_()], after=[so_far("cuda")]).end
+        assert later.wait()
+        assert float(written.sum()) == 0.0, "the calling thread's stream is behind it"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_end_is_told_once_the_bytes_are_there():
+    import torch
+
+    with Stream("copies", "cuda") as stream:
+        source = torch.full((1 << 24,), 7, device="cuda")
+        target = torch.zeros(1 << 24, dtype=source.dtype, pin_memory=True)
+        torch.cuda.synchronize()
+        seen, told = [], threading.Event()
+
+        def end(job: Job) -> None:
+            seen.append(int(target[-1]))
+            told.set()
+
+        stream.submit([lambda: target.copy_(source, non_blocking=True)], on_end=end)
+        assert told.wait(60)
+        assert seen == [7]

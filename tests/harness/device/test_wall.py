@@ -23,6 +23,7 @@ def run(rig, clock, streams_of, *, before_waiting=lambda streams: None):
     rig.gate.set()
 
     async def acknowledged(tier):
+        rig.compute.record().wait()  # modelled copies have no fence
         streams.kick()
         before_waiting(streams)
         while (copy := rig.cache.transfers.next_to_acknowledge(tier)) is None:
@@ -32,7 +33,6 @@ def run(rig, clock, streams_of, *, before_waiting=lambda streams: None):
     async def scheduler():
         await kernel.pause(0.0, "begin")  # the streams are idle by now
         rig.cache.finish(rig.start(KEY, "writer"), KEY)
-        rig.compute.record().wait()  # modelled copies wait for no compute
         await acknowledged(Tier.HOST)
         rig.demote_all()
         table = admit(rig.cache, KEY, "reader")
