@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 MODULES = (
     "backup",
+    "companions",
     "components.full",
     "components.swa",
     "eviction",
@@ -30,6 +31,7 @@ MODULES = (
     "pools",
     "residency",
     "stores",
+    "strands",
     "table",
     "transfers",
     "tree",

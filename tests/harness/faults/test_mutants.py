@@ -58,7 +58,7 @@ def test_a_mutant_that_matters_is_found_and_one_that_does_not_survives(
 ) -> None:
     matters = next(m for m in of_locks if "leaves out 'self._uncount" in m.name)
     assert judge(matters, seed=1, schedules=50, budget_s=60.0).kind.startswith("L")
-    slower = next(m for m in mutants_of(cache.eviction) if "'64' becomes '65'" in m.name)
+    slower = next(m for m in mutants_of(cache.eviction) if "offer: '2' becomes '3'" in m.name)
     assert judge(slower, seed=1, schedules=5, budget_s=60.0).kind == ""
 
 
