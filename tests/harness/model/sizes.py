@@ -41,14 +41,15 @@ TOKENS = np.random.default_rng(3).integers(0, 64, 100).astype(np.int32)
 WEIGHTS = make_weights(HYBRID, 5, "cpu")
 
 
-def a_network(dtype: KvDtype) -> tuple[Network, dict[Component, ModelStore]]:
-    make = store_maker(HYBRID, CONFIG, dtype)
+def a_network(dtype: KvDtype, device: str = "cpu") -> tuple[Network, dict[Component, ModelStore]]:
+    make = store_maker(HYBRID, CONFIG, dtype, device=device)
     stores = {}
     for component in CONFIG.components:
         store = make(Tier.DEVICE, component, SLOTS)
         assert isinstance(store, ModelStore)
         stores[component] = store
-    return Network(HYBRID, WEIGHTS, CONFIG, stores), stores
+    weights = WEIGHTS if device == "cpu" else make_weights(HYBRID, 5, device)
+    return Network(HYBRID, weights, CONFIG, stores), stores
 
 
 def a_piece(start: int, stop: int, *, at: int = 0, state: int = 0, kept: int = -1) -> Piece:

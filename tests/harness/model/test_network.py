@@ -49,6 +49,17 @@ def test_a_batch_gives_each_request_the_logits_that_it_has_alone(dtype: KvDtype)
         assert torch.equal(other[0], fresh[21 + step])
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@every_dtype
+def test_a_gpu_computes_the_very_logits_of_a_cpu(dtype: KvDtype) -> None:
+    fresh = whole_prompt(a_network(dtype)[0])
+    network, _ = a_network(dtype, "cuda")
+    assert torch.equal(whole_prompt(network).cpu(), fresh)
+    parts = [network.forward([a_piece(a, b)])[0] for a, b in pairwise([0, 33, 34, 60, END])]
+    assert torch.equal(torch.cat(parts).cpu(), fresh)
+
+
 def test_a_prefix_in_other_slots_is_gone_on_from_with_a_copy_of_its_kept_state() -> None:
     network, stores = a_network(KvDtype.FP8_E4M3)
     fresh = whole_prompt(network)
