@@ -103,7 +103,9 @@ def _filled(kind: type[Any], saved: Mapping[str, Any]) -> Any:
     known = {field.name: saved[field.name] for field in fields(kind) if field.name in saved}
     if not isinstance(known.get("duration_s", 0.0), int | float):
         known["duration_s"] = inf
-    for name in ("components", "set"):
+    if known.get("request_rate") == "inf":
+        known["request_rate"] = inf
+    for name in ("components", "companions", "set"):
         if name in known:
             known[name] = tuple(tuple(i) if isinstance(i, list) else i for i in known[name])
     return kind(**known)

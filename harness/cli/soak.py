@@ -159,6 +159,8 @@ def _manifest(
     settings |= {"components": [c.name.lower() for c in config.components]}
     settings["time_scale"] = time_scale_of(traffic)
     settings |= {"window": config.window, "match_s": server.limits.match_s}
+    if traffic.request_rate == inf:
+        settings["request_rate"] = "inf"
     if traffic.duration_s == inf:
         settings["duration_s"] = text_of(inf)
     return Manifest(

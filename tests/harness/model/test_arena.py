@@ -18,7 +18,6 @@ UNSEEN = {
     "hit-counted-then-gone": "a miss: what is gone is computed anew",
     "window-not-loaded-back": "a miss: without its window nothing is served",
     "one-host-slot-twice": "the pool raises when the slot changes hands, before it is read",
-    "out-of-window-inserted-live": "the pool raises when the slot changes hands",
     "hit-without-a-state": "the cache asserts that a state is there before it is gone on from",
     "hit-of-all-tokens": "nothing is left to compute, so there are no logits",
     "older-state-donated": "what is noted is wrong; a model writes every boundary that it passes",
