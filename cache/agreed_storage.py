@@ -62,7 +62,9 @@ class AgreedStorage(StorageTier):
             int(rank.may_go_on(own, seconds))
             for (rank, own), seconds in zip(self._parts(prefetch), clocks, strict=True)
         ]
-        return bool(self._agreements.agree(PATIENCE, offers))
+        agreed = self._agreements.agree(PATIENCE, offers)
+        self._stepped()
+        return bool(agreed)
 
     def conclude(self, prefetch: Prefetch, reached: Reached | None = None) -> None:
         if prefetch.in_flight and not prefetch.stopped and (least := self._reached(prefetch)):

@@ -257,9 +257,8 @@ def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
     if "storage_hit_tokens" in summary:
         click.echo(
             "  storage {tier_hit_share_storage:.0%} of it; {storage_pages:,} pages in it,"
-            " {storage_written_bytes:,} bytes sent, {storage_read_bytes:,} fetched".format(
-                **summary
-            )
+            " {persisted_pages:,} persisted, {prefetches:,} prefetches brought"
+            " {prefetched_pages:,}".format(**summary)
         )
     if summary["ranks"] > 1:
         click.echo("  {ranks} ranks came to {agreements:,} agreements".format(**summary))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from cache.config import CacheConfig, Component, Tier
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
+from cache.storage_moves import Persist, Prefetch
 from cache.transfers import Copy, CopyState
 from cache.tree import Node
 
@@ -28,6 +29,7 @@ class Traffic(Observer):
         self.written_bytes = dict.fromkeys(Tier, 0)
         self.read_bytes = dict.fromkeys(Tier, 0)
         self.evicted_pages = dict.fromkeys(Tier, 0)
+        self.prefetches = self.prefetched_pages = self.persisted_pages = 0
 
     @property
     def used_bytes(self) -> Mapping[Tier, int]:
@@ -54,6 +56,15 @@ class Traffic(Observer):
         moved = sum(len(p.target) * self._slot_bytes[p.component] for p in copy.parts)
         self.written_bytes[copy.target] += moved
         self.read_bytes[copy.source] += moved
+
+    def persisted(self, persist: Persist) -> None:
+        self.persisted_pages += persist.stored
+
+    def prefetch_asked(self, prefetch: Prefetch) -> None:
+        self.prefetches += 1
+
+    def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
+        self.prefetched_pages += prefetch.granted
 
     def freeze(self) -> None:
         """What is dropped from now on is not evicted but flushed."""

@@ -13,9 +13,11 @@ from harness.faults import (
     locks,
     ownership,
     progress,
+    ranked_storage,
     ranks,
     states,
     storage,
+    stored_states,
 )
 from harness.faults.fault import Fault, UnknownFault, tampered_calls
 
@@ -32,7 +34,9 @@ _FAMILIES = (
     states,
     companions,
     storage,
+    stored_states,
     ranks,
+    ranked_storage,
     canary,
 )
 

@@ -39,9 +39,10 @@ class Fault:
     @property
     def shares(self) -> dict[str, float]:
         """How many of the worlds that look for it must have what it needs, for `swarm`."""
+        needed = {f"{what}_share": 1.0 for what in self.needs}
         if self.between is not None:
-            return {"storage_share": 0.0, "ranks_share": 1.0}
-        return {f"{what}_share": 1.0 for what in self.needs}
+            return {"storage_share": 0.0, "ranks_share": 1.0, **needed}
+        return needed
 
     def put_into(self, cache: UnifiedCache | RankedCache) -> None:
         """Into a built cache: every rank runs the same defective code, but where the defect lies

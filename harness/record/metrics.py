@@ -100,6 +100,12 @@ TIMESERIES: dict[str, Metric] = {
     "storage_moves_in_flight": Metric(
         "moves", "last", "persists and prefetches begun and not yet over"
     ),
+    "ranks_copies_apart": Metric(
+        "copies", "last", "copies that have run on some rank and not on all"
+    ),
+    "ranks_replies_apart": Metric(
+        "moves", "last", "moves that storage has answered on some rank and not on all"
+    ),
     "copies_in_flight": Metric("copies", "last", "copies issued and not yet acknowledged"),
     "rss_bytes": Metric(
         "bytes", "last", "resident memory of this process, measured whatever the clock"

@@ -94,8 +94,11 @@ RUN_KEYS: dict[str, Key] = {
     "storage_written_bytes": Key("bytes", "sent to storage by persists, those it refused included"),
     "storage_read_bytes": Key("bytes", "asked of storage by prefetches"),
     "storage_hit_tokens": Key("tokens", "prompt tokens fetched from storage, all phases"),
-    "storage_pages": Key("pages", "in storage at the end, of all components"),
-    "ranks": Key("ranks", "caches that were driven, one for each rank; 1 with storage"),
+    "storage_pages": Key("pages", "in storage at the end, of all components and ranks"),
+    "persisted_pages": Key("pages", "that storage took of persists, of all components"),
+    "prefetches": Key("prefetches", "requests that asked storage for what the tree lacked"),
+    "prefetched_pages": Key("pages", "that came from storage, of all components"),
+    "ranks": Key("ranks", "caches that were driven, one for each rank"),
     "agreements": Key("agreements", "that the ranks came to, each of which took its time"),
     "logits_checked_requests": Key(
         "requests", "recomputed from scratch by N1, at the first token and at the end"

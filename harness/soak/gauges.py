@@ -7,6 +7,7 @@ import psutil
 
 from cache.config import Tier
 from cache.contract import Cache
+from cache.transfers import CopyState
 from cache.unified import UnifiedCache
 from harness.engine.job import Job
 from harness.engine.traffic import Traffic
@@ -62,6 +63,7 @@ class Gauges:
             "rss_bytes": self.rss_bytes(),
             "violations": violations,
             **_storage(world.cache, storage),
+            **_apart(world.cache),
             **self._tensors(),
         }
 
@@ -90,6 +92,23 @@ def _storage(cache: Cache, hit_rate: float) -> dict[str, float]:
         "storage_used_pages": storage.backend.usage().pages,
         "storage_moves_in_flight": len(storage),
     }
+
+
+def _apart(cache: Cache) -> dict[str, float]:
+    """How far the ranks are from each other; nothing where there is one."""
+    if len(cache.ranks) == 1:
+        return {}
+    ran = [
+        sum(c.state is not CopyState.QUEUED for q in rank.transfers.queues.values() for c in q)
+        for rank in cache.ranks
+    ]
+    found: dict[str, float] = {"ranks_copies_apart": max(ran) - min(ran)}
+    if cache.storage is not None:
+        tiers = [rank.storage for rank in cache.ranks if rank.storage is not None]
+        lines = zip(*(tier.line() for tier in tiers), strict=True)
+        apart = (len({move.outstanding for move in moves}) > 1 for moves in lines)
+        found["ranks_replies_apart"] = sum(apart)
+    return found
 
 
 def _pools(cache: Cache) -> dict[str, float]:

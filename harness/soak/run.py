@@ -373,6 +373,9 @@ class Soak:
                 "storage_written_bytes": self.world.storage.written_bytes,
                 "storage_read_bytes": self.world.storage.read_bytes,
                 "storage_hit_tokens": self._gauges.storage_tokens,
+                "persisted_pages": traffic.persisted_pages,
+                "prefetches": traffic.prefetches,
+                "prefetched_pages": traffic.prefetched_pages,
                 "storage_pages": self._storage_pages,
             }
         return counters

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cache.ranks import RankedCache
+from cache.storage.naming import identity_of_rank
 from cache.unified import UnifiedCache
 from harness.explore.campaign import Campaign, Report, default_portfolio
 from harness.explore.outcome import Scenario
@@ -105,7 +106,14 @@ def built(**knobs: Any) -> UnifiedCache:
 def built_ranks(**knobs: Any) -> RankedCache:
     """Two ranks, of which the second has more memory."""
     rich = {"windowed": True, "window": 3, "ratio": 1.0, "device": 12, "ranks": [{"spare": 2}]}
-    return RankedCache([UnifiedCache(config) for config in configs_of(complete({**rich, **knobs}))])
+    scenario = complete({**rich, "storage": [{}], **knobs})
+    backend = storage_of(scenario)
+    return RankedCache(
+        [
+            UnifiedCache(config, backend=backend, identity=identity_of_rank(IDENTITY, rank, 2))
+            for rank, config in enumerate(configs_of(scenario))
+        ]
+    )
 
 
 def built_for(fault: Fault, **knobs: Any) -> UnifiedCache | RankedCache:
