@@ -165,8 +165,7 @@ class RadixTree:
             upper.kids[tier] = int(lower.slots[tier][0] is not None)
         upper.used[:] = lower.used
         upper.hits, upper.priority = lower.hits, lower.priority
-        paged = ~(1 << MAMBA)  # in storage, too, the state is that of the lower half's end
-        upper.persisted, upper.persisting = lower.persisted & paged, lower.persisting & paged
+        upper.persisted, upper.persisting = lower.persisted, lower.persisting
         if any(upper.inbound[Tier.HOST]):  # else nothing tells when it is to go
             upper.leaving = tuple(c for c in lower.leaving if c is not MAMBA)
         if lower._prints is not None:

@@ -6,7 +6,6 @@ storage, the last of which goes astray.
 from collections.abc import Callable
 from typing import Any
 
-from cache.config import Component
 from cache.ranks import RankedCache
 from cache.storage_moves import Move, Outcome, Persist, Prefetch, Reached
 from cache.storage_tier import StorageTier
@@ -78,8 +77,8 @@ def key_without_rank(cache: RankedCache, storage: StorageTier) -> None:
     lead = cache.ranks[0].storage
     assert lead is not None
 
-    def name_of(original: Any, component: Component, print_: int) -> bytes:
-        return lead.name_of(component, print_)
+    def name_of(original: Any, strand: int, print_: int) -> bytes:
+        return lead.name_of(strand, print_)
 
     patch(storage, "name_of", name_of)
     for moves in (storage.persists, storage.prefetches):

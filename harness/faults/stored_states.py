@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from cache.config import FULL, MAMBA, Component
+from cache.config import FULL, MAMBA
 from cache.storage.contract import Page
 from cache.storage_moves import Persist, Prefetch, Wanted
 from cache.storage_tier import StorageTier
+from cache.strands import Strand
 from cache.tree import Node
 from cache.unified import UnifiedCache
 from harness.faults.fault import Family, patch
@@ -54,8 +55,8 @@ def states_never_persisted(cache: UnifiedCache, storage: StorageTier) -> None:
     What is stored serves nobody: there is no boundary to go on from.
     """
 
-    def lacks(original: Any, node: Node, component: Component) -> bool:
-        return component is not MAMBA and bool(original(node, component))
+    def lacks(original: Any, node: Node, strand: Strand) -> bool:
+        return strand.component is not MAMBA and bool(original(node, strand))
 
     patch(storage.persists, "_lacks", lacks)
 
@@ -98,7 +99,7 @@ def upper_half_taken_for_stored(cache: UnifiedCache, storage: StorageTier) -> No
     """
 
     def follow(original: Any, upper: Node, lower: Node, pages: int) -> None:
-        upper.persisted = lower.persisted
         original(upper, lower, pages)
+        upper.persisted = lower.persisted
 
     patch(storage, "follow_split", follow)

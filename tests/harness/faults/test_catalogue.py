@@ -188,7 +188,9 @@ def test_it_is_told(fault: Fault) -> None:
 @every_fault
 def test_it_is_put_into_one_cache_and_no_other(fault: Fault) -> None:
     """Nothing is changed that two caches share."""
-    world: dict[str, Any] = {"recurrent": fault.family in ("states", "companions")}
+    stateful = fault.family in ("states", "companions")
+    stateful |= fault.apply.__module__.endswith("stored_states")
+    world: dict[str, Any] = {"recurrent": stateful}
     if fault.family == "companions":
         owners = ("full", "mamba")
         world["accompanied"] = True
