@@ -91,11 +91,6 @@ class DeviceStreams:
         under_way = self._flights[rank]
         return [under_way[copy.number] for copy in copies if copy.number in under_way]
 
-    def oldest(self, rank: int, tier: Tier) -> Flight | None:
-        """The copy towards `tier` that ends next."""
-        flights = self._flights[rank].values()
-        return next((flight for flight in flights if flight.copy.target is tier), None)
-
     def finish(self, rank: int, copy: Copy) -> None:
         """The rank's cache takes note that the copy has run or broken; once is enough."""
         transfers = self._cache.ranks[rank].transfers

@@ -65,12 +65,13 @@ class WallStreams:
         self.device.drain()
 
     async def _stream(self, rank: int, tier: Tier) -> None:
+        transfers = self._cache.ranks[rank].transfers
         while True:
-            flight = self.device.oldest(rank, tier)
-            if flight is None:
+            copy = transfers.next_to_run(tier)
+            if copy is None:
                 await self._kernel.wait(self._queued[tier], "copy.idle")
                 continue
-            copy = flight.copy
+            (flight,) = self.device.flights([copy], rank)
             point = ("copy.run", ("copy", copy.number))
             if flight.job.end.done:
                 await self._kernel.pause(0.0, *point)
