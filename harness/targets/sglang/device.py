@@ -84,6 +84,11 @@ class Stream:
         """The copies that have not run, in order."""
         return [copy for copy in self._copies if copy is not None]
 
+    @property
+    def next_copy(self) -> Copy | None:
+        """The copy that the next piece of work is, None where it is none."""
+        return self._copies[0] if self._copies else None
+
     def issue_event(self, event: Event) -> None:
         if self.deferred and self._line:
             event.expect(self)

@@ -44,6 +44,8 @@ class Marks:
         if row.start and row.stop > row.start + 1:
             self.counts["prefix_hit"] += 1
 
+    def copies(self, copy: object) -> None: ...
+
     def settled(self) -> None:
         counts, world = self.counts, self._world
         loading = self._view.loading()

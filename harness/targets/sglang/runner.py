@@ -77,7 +77,8 @@ class _Stage:
 
 
 class ReleaseRunner:
-    """A `Runner` over a release of SGLang."""
+    """A `Runner` over a release of SGLang. What lies behind a known finding shows when the family
+    of oracles that would end the run there is left out, here or in a scenario's `without`."""
 
     def __init__(self, release: Release, *, without: tuple[str, ...] = ()) -> None:
         self.release = release
@@ -87,7 +88,8 @@ class ReleaseRunner:
         self, scenario: Scenario, chooser: Chooser, spectator: Spectator | None = None
     ) -> Outcome:
         """Build, torture, judge. The scenario and the choices decide, whoever looks on."""
-        stage = _Stage(self.release, scenario, self._without)
+        without = (*self._without, *scenario.get("without", ()))
+        stage = _Stage(self.release, scenario, without)
         kernel = stage.kernel
         if spectator is not None:
             spectator.begin(stage.seats)

@@ -86,6 +86,8 @@ class View:
 
     def reads(self, row: object) -> None: ...
 
+    def copies(self, copy: object) -> None: ...
+
     settled = forget
 
     def nodes(self) -> list[Node]:

@@ -15,9 +15,11 @@ Invariant: the scenario and the choices decide everything.
 from collections.abc import Hashable
 from typing import Any, Protocol
 
+import numpy as np
+
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.targets.sglang.device import Device, Event, Stream
+from harness.targets.sglang.device import Copy, Device, Event, Stream
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.release import Release
@@ -74,11 +76,20 @@ class Row:
         self.swa: Any = None
         self.state = -1
 
+    def writes(self, component: str) -> Any:
+        """The device slots that the model writes for it."""
+        if component == "mamba":
+            return np.array([self.state] if self.state >= 0 else [], dtype=np.int64)
+        slots = self.full if component == "full" else self.swa
+        return slots[self.start : self.stop]
+
 
 class Watcher(Protocol):
     """Somebody who is told what the model and the scheduler do."""
 
     def reads(self, row: Row) -> None: ...
+
+    def copies(self, copy: Copy) -> None: ...
 
     def settled(self) -> None: ...
 
@@ -108,6 +119,7 @@ class World:
         self.truth: dict[str, list[int]] = {}
         self.era = release.era
         self._launched: Launch | None = None
+        self.in_flight: list[Launch] = []  # batches that the model has yet to run
         self._inbox: list[Any] = []
         self._changed = changed or Signal("changed")
         self._answers = answers or Signal("answers")
@@ -153,6 +165,9 @@ class World:
                 await self.kernel.wait(self._issued[name], f"{name}.idle")
                 continue
             await self.kernel.point(point, CACHE)
+            if (copy := stream.next_copy) is not None:
+                for watcher in self.watchers:
+                    watcher.copies(copy)
             stream.run_next()
             self.kick()
 
@@ -299,6 +314,7 @@ class World:
         batch.output_ids = result.next_token_ids
         self.scheduler.forward_ct += 1
         self._launched = launch
+        self.in_flight.append(launch)
         self.kick()
         return launch, result
 
@@ -316,6 +332,7 @@ class World:
 
     def _forward(self, launch: Launch) -> None:
         """The model: reads what is cached before a request's new tokens, writes theirs."""
+        self.in_flight.remove(launch)
         source, target = launch.copied
         if launch.cleared is not None:
             self.pools.states.mamba_cache.temporal.numpy()[0, launch.cleared] = 0

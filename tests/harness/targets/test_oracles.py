@@ -110,6 +110,16 @@ def test_slots_of_a_copy_that_waits_must_not_be_free(to_host: bool) -> None:
     Copies(world, view).settled()
 
 
+def test_a_load_back_runs_after_the_batches_that_still_write_its_slots() -> None:
+    world, view, _ = cached()
+    loaded = Copy("full", False, torch.tensor([0]), torch.tensor([6]))
+    world.in_flight = [SimpleNamespace(rows=[row(2, [1, 2, 5], [11, 12, 13])])]
+    Copies(world, view).copies(loaded)
+    world.in_flight.append(SimpleNamespace(rows=[row(1, [1, 6], [11, 12])]))
+    with pytest.raises(Broken, match=r"D1\.a load-back runs before a batch"):
+        Copies(world, view).copies(loaded)
+
+
 def test_a_child_on_the_device_needs_its_parent_there() -> None:
     world, view, node = cached()
     fakes.Node([13], node).put([5])

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from harness.targets.sglang.broken import Broken
+from harness.targets.sglang.device import Copy
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row, World
 
@@ -21,6 +22,9 @@ class Oracle:
 
     def reads(self, row: Row) -> None:
         """The model is about to read what is cached for a request."""
+
+    def copies(self, copy: Copy) -> None:
+        """A copy between the tiers is about to run."""
 
     def settled(self) -> None:
         """The scheduler is between two calls."""

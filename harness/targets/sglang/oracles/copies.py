@@ -1,5 +1,5 @@
 """D1 no slot of a copy is given to anybody before the copy has run: neither what it reads nor what
-it writes."""
+it writes; and nobody of before still writes there afterwards."""
 
 from harness.targets.sglang.device import Copy
 from harness.targets.sglang.oracles.base import Broken, Oracle
@@ -11,6 +11,23 @@ class Copies(Oracle):
 
     name = "D"
     sees_opaque = True
+
+    def copies(self, copy: Copy) -> None:
+        """What a load-back brings must not be overwritten by a batch launched before."""
+        if copy.to_host:
+            return
+        device = copy.device.numpy()
+        for launch in self.world.in_flight:
+            for row in launch.rows:
+                late = among(device, row.writes(copy.component))
+                if len(late):
+                    raise Broken(
+                        "D1",
+                        f"a load-back runs before a batch that still writes its slots"
+                        f" ({copy.component})",
+                        f"device slots {device.tolist()} are written by the load-back last",
+                        f"{row.rid} of a batch in flight has yet to write {late.tolist()}",
+                    )
 
     def settled(self) -> None:
         for name, stream in self.world.streams.items():
