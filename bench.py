@@ -204,8 +204,8 @@ def replay(file: str, step: bool, script: str) -> None:
 @click.argument("directory", type=click.Path(exists=True, file_okay=False))
 @click.option(
     "--hardware",
-    required=True,
-    help="A preset, or the file that calibrate has written on this machine.",
+    default="",
+    help="A preset, or the file that calibrate has written  [default: fitted to the run itself]",
 )
 @click.option(
     "--at-most", type=float, help="Exit with 4 where the median is off by a larger share, as 0.2."

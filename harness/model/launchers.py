@@ -2,6 +2,7 @@
 over, or in a thread beside a world on the wall clock.
 """
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -41,12 +42,20 @@ class WallLauncher:
     """A forward takes the time that it takes, in a thread of its own; what is aside is done in
     another one, as far as there is time. `dropped` counts what was not.
 
-    `close` waits for both, `cut` for what has begun; then the clock may be closed."""
+    `close` waits for both, `cut` for what has begun; then the clock may be closed. `on_forward` is
+    told what each forward was and how many seconds it took."""
 
-    def __init__(self, kernel: Kernel, clock: WallClock, device: str) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        clock: WallClock,
+        device: str,
+        on_forward: Callable[[Work, float], None] = lambda work, seconds: None,
+    ) -> None:
         self._kernel = kernel
         self._clock = clock
         self._device = device
+        self._on_forward = on_forward
         self._forwards = Stream("forward", device)
         self._asides = ThreadPoolExecutor(1, thread_name_prefix="aside")
         self._waiting = 0
@@ -56,6 +65,7 @@ class WallLauncher:
         task = self._kernel.current
         assert task is not None
         results: list[T] = []
+        began = time.perf_counter()
         job = self._forwards.submit(
             [lambda: results.append(action())],
             after=[so_far(self._device)],
@@ -64,6 +74,7 @@ class WallLauncher:
         await self._clock.until_woken(self._kernel, name)
         if job.error is not None:
             raise job.error
+        self._on_forward(work, time.perf_counter() - began)
         return results[0]
 
     def fence(self) -> list[Event]:

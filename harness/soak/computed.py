@@ -1,13 +1,14 @@
 """The model of a soak: on its clock, checked by N1, counted."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from cache.config import Tier
 from cache.unified import UnifiedCache
 from harness.device.copies import close, links_of
 from harness.device.streams import Event, Stream
 from harness.device.wall import WallStreams
-from harness.engine.compute import Compute
+from harness.engine.compute import Compute, Work
 from harness.engine.streams import CopyStreams, Streams
 from harness.explore.kernel import Kernel, Picker, Signal
 from harness.model.executor import ModelExecutor
@@ -15,6 +16,7 @@ from harness.model.launchers import VirtualLauncher, WallLauncher
 from harness.model.numerics import Wrong
 from harness.model.plan import ModelPlan
 from harness.model.run import ModelRun
+from harness.record.forwards import Forwards
 from harness.record.summary import Number
 from harness.serve.wall_clock import WallClock
 
@@ -30,7 +32,11 @@ class Computed:
         clock: Picker,
         compute: Compute,
         on_wrong: Callable[[Wrong], None],
+        folder: Path,
     ) -> None:
+        """`folder` is the run's: on the wall clock, what every forward took is written there."""
+        self._folder = folder
+        self._forwards: Forwards | None = None
         self._model = ModelRun(plan, cache)
         self._cache = cache
         self._device = plan.device
@@ -42,7 +48,8 @@ class Computed:
 
     def executor(self, kernel: Kernel) -> ModelExecutor:
         if isinstance(self._clock, WallClock):
-            self._launcher = WallLauncher(kernel, self._clock, self._device)
+            forwards = self._forwards = Forwards(self._folder, Work._fields)
+            self._launcher = WallLauncher(kernel, self._clock, self._device, forwards.add)
         else:
             self._launcher = VirtualLauncher(kernel, self._compute)
         return self._model.executor(self._launcher, self._on_wrong)
@@ -65,11 +72,17 @@ class Computed:
 
     def close(self) -> None:
         self._launcher.close()
+        self._end_forwards()
         close(self._links)
 
     def cut(self) -> None:
         self._launcher.cut()
+        self._end_forwards()
         close(self._links)
+
+    def _end_forwards(self) -> None:
+        if self._forwards is not None:
+            self._forwards.close()
 
     def counters(self) -> dict[str, Number]:
         """How much N1 has recomputed."""

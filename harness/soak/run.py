@@ -115,7 +115,12 @@ class Soak:
         if server.model is not None:
             assert isinstance(self.cache, UnifiedCache)
             self._computed = Computed(
-                server.model, self.cache, self._clock, server.compute, self._on_wrong
+                server.model,
+                self.cache,
+                self._clock,
+                server.compute,
+                self._on_wrong,
+                recorder.folder,
             )
         self.world = World(
             self.cache,

@@ -8,6 +8,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from bench import cli, guarded
+from harness.engine.hardware import load_hardware
 from harness.verdict import Exit
 
 TINY = [
@@ -45,6 +46,9 @@ def test_a_measured_run_can_be_followed_and_simulated(tmp_path: Path) -> None:
     assert drifted.exit_code == Exit.PASS, drifted.output
     assert json.loads((directory / "drift.json").read_text())["requests"] == 4
     assert (directory / "ttft_virtual_against_wall.png").exists()
+    fitted = bench("drift", str(directory))
+    assert fitted.exit_code == Exit.PASS, fitted.output
+    assert load_hardware(str(directory / "hardware.json")).step_overhead_s > 0
     beyond = bench("drift", str(directory), "--hardware", "cpu", "--at-most", "0")
     assert beyond.exit_code == Exit.THRESHOLD
 
