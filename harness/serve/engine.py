@@ -38,8 +38,7 @@ from harness.serve.wall_clock import WallClock
 from harness.soak.gauges import Gauges
 from harness.soak.plan import ServerPlan
 from harness.soak.rows import row_of
-from harness.soak.run import AUDIT_EVERY, STEP_LIMIT
-from harness.soak.settings import Oracles
+from harness.soak.settings import AUDIT_EVERY, STEP_LIMIT, Oracles
 
 SAMPLE_S = 1.0
 STOPPED = "the engine has stopped"
@@ -185,10 +184,12 @@ class Engine:
             self._error = error
         finally:
             self.alive = False
-            self._door.give_up(STOPPED)
-            self._clock.close()
-            for flush in self._flushes:
-                flush.set_exception(RuntimeError(STOPPED))
+            try:
+                self._clock.close()  # first: who is told that it has stopped must find it stopped
+            finally:
+                self._door.give_up(STOPPED)
+                for flush in self._flushes:
+                    flush.set_exception(RuntimeError(STOPPED))
 
     def _conclude(self, ended: Ended) -> None:
         """Bring the world to rest and ask the oracles once more."""

@@ -2,24 +2,22 @@
 here, before anything is written.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from cache.config import CacheConfig, Component, ConfigError, EvictionOrder, WritePolicy
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape, StateDtype
 from cache.shapes import load_shape
-from harness.device.stores import lacking_memory
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, load_hardware
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
-from harness.model.plan import ModelPlan
-from harness.model.sampling import Decoding
 from harness.soak.choice import choice
 from harness.soak.settings import DEFAULT_TRACE, DEFAULT_TRACE_SCALE, Serving, Traffic
 from harness.soak.storage import StoragePlan, plan_storage, storage_settings
@@ -29,6 +27,9 @@ from workloads.errors import WorkloadError
 from workloads.request import Workload
 from workloads.synthetic import build
 from workloads.traces.mooncake import MooncakeTrace, read_mooncake
+
+if TYPE_CHECKING:  # it imports torch, which takes a second, and most plans compute nothing
+    from harness.model.plan import ModelPlan
 
 MATCH_S = 40e-6  # scheduler time of one admission; `make bench` measures a 29k-token match
 
@@ -209,6 +210,9 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
         raise ConfigError("--compute model fills no companions: leave --companions out")
     if serving.mamba_ssm_dtype != "float32":
         raise ConfigError("--compute model keeps states in float32: drop --mamba-ssm-dtype")
+    from harness.model.plan import ModelPlan
+    from harness.model.sampling import Decoding
+
     return ModelPlan(
         shape=shape,
         dtype=dtype,
@@ -222,12 +226,16 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
 
 
 def _check_memory(config: CacheConfig, device: str) -> None:
+    from harness.device.stores import lacking_memory
+
     page_bytes = {component: config.page_bytes[component] for component in config.components}
     if (lacking := lacking_memory(config, page_bytes, device)) is not None:
         raise ConfigError(f"{lacking.sentence()}: lower --device-pages or --hicache-ratio")
 
 
 def _device(name: str) -> str:
+    import torch
+
     there = torch.cuda.is_available()
     if not name:
         return "cuda" if there else "cpu"

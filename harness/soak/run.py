@@ -44,17 +44,14 @@ from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
 from harness.soak.plan import ServerPlan, TrafficPlan
 from harness.soak.rows import row_of
-from harness.soak.settings import Oracles, Watching
+from harness.soak.settings import AUDIT_EVERY, STEP_LIMIT, Watching
 from harness.soak.storage import StoragePlan, troubled
 from harness.soak.wall import stopping_on_interrupt
 from harness.verdict import Verdict
 from workloads.footprint import IdealCache
 
-STEP_LIMIT = 10**12
 SAMPLE_S = 1.0
 RECENT = 512
-# Operations between two audits of everything; what changed is checked at every one of them.
-AUDIT_EVERY: dict[Oracles, int] = {"every": 2_000, "sampled": 20_000, "off": 0}
 ADVICE = "send more requests, or lower --device-pages until the working set does not fit"
 
 

@@ -8,6 +8,9 @@ from math import inf
 from typing import Literal
 
 Oracles = Literal["every", "sampled", "off"]
+# Operations between two audits of everything; what changed is checked at every one of them.
+AUDIT_EVERY: dict[Oracles, int] = {"every": 2_000, "sampled": 20_000, "off": 0}
+STEP_LIMIT = 10**12  # no run comes so far
 DEFAULT_TRACE = "mooncake_conversation_1000.jsonl"
 DEFAULT_TRACE_SCALE = 2.0  # at its own speed it asks for twice what the default server can do
 

@@ -37,6 +37,23 @@ def test_a_crash_of_the_cache_ends_every_answer_and_the_servers_health(tmp_path)
     assert live.served[0].verdict.value == "violation"
 
 
+def test_who_is_told_that_the_engine_has_stopped_finds_it_stopped(tmp_path):
+    with serving(tmp_path) as live:
+        engine, taken = live.engine, []
+        give_up = engine._door.give_up
+
+        def tell(why):
+            taken.append(engine._clock.call(lambda: None))  # would anything asked now be done?
+            give_up(why)
+
+        def crash(*given):
+            raise BrokenInvariant("S1", "test", "a tree", "none")
+
+        engine._door.give_up, engine.cache.match = tell, crash
+        assert live.client.post("/v1/completions", json={"prompt": "b"}).status_code == 503
+    assert taken == [False]
+
+
 def test_a_failure_of_the_harness_is_not_called_the_caches(tmp_path):
     with serving(tmp_path) as live:
 
