@@ -23,7 +23,9 @@ from workloads.errors import WorkloadError
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = (ROOT / "requirements.lock").read_text().splitlines()
-PINS = dict(line.split("==") for line in LOCK if not line.startswith("#"))
+PINS = dict(
+    line.partition(";")[0].split("==") for line in LOCK if not line.startswith("#")
+)  # a pin may say where it is needed
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 TRACE = "mooncake_conversation_1000.jsonl"
 
@@ -41,8 +43,9 @@ def test_every_pin_is_one_exact_public_version():
 
 
 def test_the_lock_drags_in_no_gpu_packages():
+    """But Triton, which interprets the kernels where there is no GPU."""
     assert PINS["torch"] == "2.13.0"
-    assert [name for name in PINS if name.startswith(("nvidia", "cuda", "triton"))] == []
+    assert [name for name in PINS if name.startswith(("nvidia", "cuda"))] == []
 
 
 def test_the_lock_answers_every_declared_requirement():
