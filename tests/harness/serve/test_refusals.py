@@ -106,7 +106,7 @@ def test_a_key_is_asked_for_but_not_by_health_and_metrics(tmp_path):
 
 
 def test_who_sends_no_head_or_half_a_body_is_cut_off(tmp_path):
-    limits = ServeLimits(idle_s=1.0)  # for both at once
+    limits = ServeLimits(idle_s=3.0)  # for both at once
     with serving(tmp_path, limits=limits) as live:
         host, port = live.url.removeprefix("http://").split(":")
         address = host, int(port)
