@@ -24,7 +24,6 @@ from harness.model.arena import NumericsRunner, ReadRunner
 
 FOLDER = Path("tests") / "repros_n1"  # of the checkout that it is called in
 HUNT_S, SHRINK_S = 30.0, 4.0
-OUTSIDE = ("storage", "ranks", "companions")  # families whose worlds have more than a model
 GRAINS = ("scheduler", "fine")
 
 
@@ -41,11 +40,12 @@ class OneRank:
 
 
 def candidates() -> list[str]:
-    """Faults that may lead to wrong bytes: their oracles say content, copies or validity."""
+    """Faults that may lead to wrong bytes: their oracles say content, copies or validity. Those
+    that need storage, ranks or companions are none of a world with a model."""
     return [
         fault.name
         for fault in FAULTS.values()
-        if fault.family not in OUTSIDE and {"C1", "C2", "D1", "M1"} & set(fault.oracles)
+        if not fault.shares and {"C1", "C2", "D1", "M1"} & set(fault.oracles)
     ]
 
 
