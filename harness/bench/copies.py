@@ -21,6 +21,7 @@ from cache.model import KvDtype
 from cache.pinned import pin
 from cache.tensors import PageShape, TensorStore
 from harness.bench.sheet import Cell, Sheet, spread_of
+from harness.device.layers import layers_at_once
 from harness.device.movers import best_device, mover_of
 from harness.engine.hardware import IoBackend
 from harness.explore.prng import SplitMix
@@ -61,8 +62,9 @@ def measure(repeats: int, *, pages: int) -> Sheet:
             "'of_plain_x' is how many times as fast as copying as many bytes from one tensor to"
             " another, the median of that within each repeat; what is promised: "
             + (f"{PROMISED_ON_GPU} on a GPU." if gpu else _promises()),
-            "'layer by layer' is a load-back as compute waits for it: one layer of all pages, then"
-            " the next.",
+            "'layer by layer' is a load-back as compute waits for it: a step for each layer of all"
+            f" pages, for {layers_at_once(Layout.PAGE_FIRST)} layers where tokens are told apart"
+            " first.",
         ),
         columns=("copy", "backend", "median_gb_s", "min_gb_s", "max_gb_s", "of_plain_x"),
         rows=tuple(_row(timed, rates[timed], shares[timed]) for timed in rates),
@@ -144,8 +146,9 @@ def _host(slots: int, layout: Layout, device: str, mover: Mover) -> TensorStore:
 def _layer_by_layer(
     pool: TensorStore, host: TensorStore, source: list[int], target: list[int]
 ) -> None:
-    for layer in range(SHAPE.layers):
-        pool.take_layers(host, source, target, range(layer, layer + 1))
+    step = layers_at_once(host.layout)
+    for layer in range(0, SHAPE.layers, step):
+        pool.take_layers(host, source, target, range(layer, min(layer + step, SHAPE.layers)))
 
 
 @contextmanager

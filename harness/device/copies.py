@@ -19,10 +19,10 @@ from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.tensors import TensorStore
 from cache.transfers import Copy, Transfers
+from harness.device.layers import Layer, LayerGroup, grouped, layers_at_once, side_by_side
 from harness.device.streams import Event, Job, Step, Stream
 from harness.engine.streams import NAMES
 
-Layer = tuple[Component, int]  # a layer of the model: the component that holds it, and which there
 Links = Mapping[Tier, Stream]  # a rank's streams, by the tier that they copy to
 Fence = Callable[[int], Sequence[Event]]
 
@@ -30,10 +30,14 @@ Fence = Callable[[int], Sequence[Event]]
 class Flight:
     """One rank's part of a copy, on its way. For the compute: which layers have come."""
 
-    def __init__(self, copy: Copy, job: Job, layers: Sequence[Layer]) -> None:
+    def __init__(self, copy: Copy, job: Job, groups: Sequence[LayerGroup]) -> None:
         self.copy = copy
         self.job = job
-        self._layers = dict(zip(layers, job.events, strict=False))
+        self._layers = {
+            (component, layer): event
+            for (component, layers), event in zip(groups, job.events, strict=False)
+            for layer in layers
+        }
 
     def layer_ready(self, layer: Layer) -> Event:
         """Comes when that layer of every page of the copy has; at once if the copy has none."""
@@ -121,38 +125,34 @@ class DeviceStreams:
                     self.bytes_moved[tier] += 0 if rank else _bytes(cache.transfers, copy)
 
     def _begin(self, rank: int, transfers: Transfers, copy: Copy) -> None:
-        layers, steps = self._steps(transfers, copy)
+        groups, steps = self._steps(transfers, copy)
         stream = self._links[rank][copy.target]
         job = stream.submit(
             steps, after=self._fence(rank), on_end=lambda _: self._on_end(rank, copy)
         )
-        self._flights[rank][copy.number] = Flight(copy, job, layers)
+        self._flights[rank][copy.number] = Flight(copy, job, groups)
 
-    def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[Layer], list[Step]]:
-        """A load-back comes a layer at a time, as compute will want it, a backup as is quickest.
-        The slots are those of this moment, which a split of a node leaves as they are."""
+    def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[LayerGroup], list[Step]]:
+        """A load-back comes a few layers at a time, as compute will want them, a backup as is
+        quickest. The slots are those of this moment, which a split of a node leaves as they are."""
         slots: dict[Component, tuple[list[int], list[int]]] = {}
         for _, component, source, target in copy.parts:
             of, to = slots.setdefault(component, ([], []))
             of += source
             to += target
+        there = {component: _tensors(transfers, copy.source, component) for component in slots}
+        here = {component: _tensors(transfers, copy.target, component) for component in slots}
         if copy.target is Tier.HOST:
             return [], [
-                partial(
-                    _tensors(transfers, Tier.HOST, component).take,
-                    _tensors(transfers, Tier.DEVICE, component),
-                    *pair,
-                )
+                partial(here[component].take, there[component], *pair)
                 for component, pair in slots.items()
             ]
-        layers = [layer for layer in self._order if layer[0] in slots]
-        steps: list[Step] = []
-        for component, layer in layers:
-            into = _tensors(transfers, copy.target, component)
-            out_of = _tensors(transfers, copy.source, component)
-            of, to = slots[component]
-            steps.append(partial(into.take_layers, out_of, of, to, range(layer, layer + 1)))
-        return layers, steps
+        sizes = {component: layers_at_once(store.layout) for component, store in there.items()}
+        groups = grouped(self._order, sizes)
+        return groups, [
+            partial(here[component].take_layers, there[component], *slots[component], layers)
+            for component, layers in groups
+        ]
 
 
 def links_of(device: str, ranks: int) -> list[dict[Tier, Stream]]:
@@ -168,13 +168,6 @@ def close(links: Iterable[Links]) -> None:
     for link in links:
         for stream in link.values():
             stream.close()
-
-
-def side_by_side(layers: Mapping[Component, int]) -> tuple[Layer, ...]:
-    """An order for so many layers of each component, in which all begin and end together."""
-    every = [(layer, n, count) for layer, count in layers.items() for n in range(count)]
-    every.sort(key=lambda one: ((one[1] + 1) / one[2], one[0]))
-    return tuple((component, n) for component, n, _ in every)
 
 
 def _layers(cache: Cache) -> dict[Component, int]:

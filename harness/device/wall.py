@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from cache.config import Tier
 from cache.contract import Cache
 from cache.transfers import Copy
-from harness.device.copies import DeviceStreams, Fence, Layer, Links
+from harness.device.copies import DeviceStreams, Fence, Links
+from harness.device.layers import Layer
 from harness.engine.streams import NAMES
 from harness.explore.kernel import Kernel, Signal, Task
 from harness.serve.wall_clock import WallClock

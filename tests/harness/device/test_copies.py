@@ -1,7 +1,6 @@
 """Copies on real streams: fenced against the compute both ways, layer by layer, told in turn."""
 
 import threading
-from itertools import pairwise
 
 import pytest
 
@@ -9,7 +8,6 @@ from cache.config import Component, Tier
 from cache.contract import Demand
 from cache.layout import Layout
 from cache.transfers import CopyState
-from harness.device.copies import side_by_side
 from harness.device.movers import mover_of
 from harness.engine.hardware import IoBackend
 from tests.cache.builders import a_config, a_key, admit
@@ -121,6 +119,33 @@ def test_compute_goes_on_with_a_layer_before_the_next_one_has_come():
         assert rig.found == []
 
 
+@pytest.mark.parametrize(
+    ("layout", "steps"),
+    [
+        (Layout.PAGE_FIRST, [range(3)]),
+        (Layout.PAGE_FIRST_DIRECT, [range(n, n + 1) for n in range(3)]),
+        (Layout.LAYER_FIRST, [range(n, n + 1) for n in range(3)]),
+    ],
+)
+def test_layers_that_lie_side_by_side_come_in_one_step(layout, steps):
+    with Rig(layout=layout) as rig:
+        rig.serve(KEY, "owner")
+        rig.demote_all()
+        store, seen = rig.store(Tier.DEVICE), []
+        take = store.take_layers
+        store.take_layers = lambda *copy: (seen.append(copy[-1]), take(*copy))
+        table = admit(rig.cache, KEY, "reader")
+        (flight,) = rig.streams.flights(table.waits)
+        events = {flight.layer_ready((FULL, layer)) for layer in range(3)}
+        assert len(events) == len(steps)
+        assert flight.job.end in events
+        rig.land()
+        rig.cache.read(table, 4)
+        assert seen == steps
+        assert store.damaged(table.full) == []
+        assert rig.found == []
+
+
 def test_a_copy_whose_stream_fails_breaks_and_everything_is_as_before():
     with Rig() as rig:
         rig.serve(KEY, "owner")
@@ -177,9 +202,3 @@ def test_every_component_of_a_node_is_copied_both_ways():
         assert {part.component for copy in moved for part in copy.parts} == set(config.components)
         rig.cache.abort(table)
         assert rig.found == []
-
-
-def test_layers_of_all_components_come_side_by_side():
-    order = side_by_side({FULL: 2, SWA: 4})
-    assert order == ((SWA, 0), (FULL, 0), (SWA, 1), (SWA, 2), (FULL, 1), (SWA, 3))
-    assert all(a != b for a, b in pairwise(order))
