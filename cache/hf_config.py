@@ -1,9 +1,9 @@
 """Reads a model's shape from a Hugging Face `config.json`.
 
-Understands decoders with full and sliding-window attention, dense or with experts (then in every
-layer: a few dense first layers are counted as if they had experts too). Invariant: what
-the cache cannot hold (latent attention, recurrent layers, layers without a cache of their own) is
-refused, never silently taken for something else.
+Understands decoders with full and sliding-window attention and recurrent layers (gated delta nets,
+Mamba-2), dense or with experts (then in every layer: a few dense first layers count as if they
+had experts too). Invariant: what the cache cannot hold (latent attention, other recurrences, layers
+without a cache of their own) is refused, never silently taken for something else.
 """
 
 import json
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cache.config import ConfigError
-from cache.model import AttentionShape, ModelShape
+from cache.model import AttentionShape, ModelShape, RecurrentShape
 
 Json = dict[str, Any]
 
 SLIDING, FULL = "sliding_attention", "full_attention"
+DELTA_NET, MAMBA_2, MLP = "linear_attention", "mamba", "mlp"
+LETTERS = {"M": MAMBA_2, "*": FULL, "-": MLP}  # of Nemotron-H's pattern: layers of one part each
 EVERY_NTH_FULL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2}
 MXFP4_BITS = 4.25  # 4 bits and an 8-bit scale for each 32 weights
 EIGHT_BITS = ("fp8", "fbgemm_fp8")
@@ -46,7 +48,7 @@ class _Reader:
         sliding = [index for index, kind in enumerate(kinds) if kind == SLIDING]
         full = [index for index, kind in enumerate(kinds) if kind == FULL]
         if not full:
-            self._fail("every layer slides; a model needs a full-attention layer")
+            self._fail("no layer has full attention; a model needs one")
         weight_bits, expert_bits = self._bits()
         dense, experts, active, width = self._mlp()
         return ModelShape(
@@ -70,6 +72,9 @@ class _Reader:
             ),
             weight_bits=weight_bits,
             expert_bits=expert_bits,
+            recurrent=self._recurrent(kinds),
+            mlp_layers=kinds.count(MLP),
+            mlp_matrices=2 if MLP in kinds else 3,  # Nemotron-H squares a ReLU and has no gate
         )
 
     def _refuse_other_caches(self) -> None:
@@ -86,6 +91,10 @@ class _Reader:
         listed = self.config.get("layer_types")
         if listed:
             return self._listed_kinds(listed, layers)
+        if pattern := self.config.get("hybrid_override_pattern"):
+            return self._listed_kinds([LETTERS.get(letter, letter) for letter in pattern], layers)
+        if every := self.config.get("full_attention_interval"):
+            return [DELTA_NET if (index + 1) % int(every) else FULL for index in range(layers)]
         slides = self.config.get("use_sliding_window", True) and self.config.get("sliding_window")
         if not slides:
             return [FULL] * layers
@@ -103,7 +112,7 @@ class _Reader:
         if not isinstance(listed, list) or len(listed) != layers:
             self._fail(f"layer_types must list {layers} layers (num_hidden_layers)")
         for kind in listed:
-            if kind not in (SLIDING, FULL):
+            if kind not in (SLIDING, FULL, DELTA_NET, *LETTERS.values()):
                 self._fail(f"layers of type {kind!r} are not supported")
         return [str(kind) for kind in listed]
 
@@ -124,11 +133,49 @@ class _Reader:
             key_dim=int(dim),
             value_dim=int(value_dim or dim),
             values_from_keys=is_full and bool(self.config.get("attention_k_eq_v")),
+            gated=self._family() == "qwen3_next" or bool(self.config.get("attn_output_gate")),
+        )
+
+    def _recurrent(self, kinds: list[str]) -> RecurrentShape | None:
+        """The recurrent layers; None where there are none."""
+        if MAMBA_2 in kinds:
+            return self._mamba_2(kinds.count(MAMBA_2))
+        return self._delta_nets(kinds.count(DELTA_NET)) if DELTA_NET in kinds else None
+
+    def _delta_nets(self, layers: int) -> RecurrentShape:
+        """Projected: queries and keys, values and a gate, and two numbers a head."""
+        heads, key_dim = self._number("linear_num_value_heads"), self._number("linear_key_head_dim")
+        value_dim = self._number("linear_value_head_dim")
+        keys, values = self._number("linear_num_key_heads") * key_dim, heads * value_dim
+        return RecurrentShape(
+            layers=layers,
+            heads=heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            conv_channels=2 * keys + values,
+            conv_width=self._number("linear_conv_kernel_dim"),
+            projected=2 * keys + 2 * values + 2 * heads,
+        )
+
+    def _mamba_2(self, layers: int) -> RecurrentShape:
+        """Projected: inputs and a gate, what goes into and out of the groups' states, and a number
+        a head."""
+        heads, states = self._number("mamba_num_heads"), self._number("ssm_state_size")
+        inputs = heads * self._number("mamba_head_dim")
+        groups = 2 * self._number("n_groups") * states
+        return RecurrentShape(
+            layers=layers,
+            heads=heads,
+            key_dim=states,
+            value_dim=self._number("mamba_head_dim"),
+            conv_channels=inputs + groups,
+            conv_width=self._number("conv_kernel"),
+            projected=2 * inputs + groups + heads,
         )
 
     def _head_dim(self) -> int:
-        if self.config.get("head_dim"):
-            return self._number("head_dim")
+        if given := self._first("head_dim", "attention_head_dim"):
+            return given
         return self._number("hidden_size") // self._number("num_attention_heads")
 
     def _per_layer(self, layers: list[int], key: str) -> int | None:
