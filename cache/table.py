@@ -13,7 +13,7 @@ the last page boundary that computing has passed is kept for the tree.
 from dataclasses import dataclass, field
 
 from cache.locks import Lock
-from cache.transfers import Copy
+from cache.transfers import Copy, CopyState
 
 
 @dataclass(eq=False, slots=True)
@@ -42,6 +42,16 @@ class PageTable:
     @property
     def hit_tokens(self) -> int:
         return self.device_tokens + self.host_tokens
+
+    @property
+    def coming(self) -> list[Copy]:
+        """Those of `waits` that have not been acknowledged."""
+        return [copy for copy in self.waits if copy.in_flight]
+
+    @property
+    def lost(self) -> bool:
+        """Whether a copy that the prefix counted on has failed: it cannot be read, ever."""
+        return any(copy.state is CopyState.FAILED for copy in self.waits)
 
     @property
     def capacity_tokens(self) -> int:

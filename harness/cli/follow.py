@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import click
 
 from harness.cli.errors import UserError
+from harness.engine.overlap import Overlap
 from harness.record.decisions import BadDecisions, read_decisions
 from harness.record.directory import RunDirectory
 from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.soak.follow import Follower
 from harness.soak.live import SilentScreen
-from harness.soak.plan import plan_server, plan_traffic
+from harness.soak.plan import overlap_of, plan_server, plan_traffic
 from harness.soak.run import Soak
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.verdict import Exit
@@ -83,11 +84,18 @@ def saved_run(directory: Path) -> SavedRun:
     if page.get("clock") != "wall" or "trace" not in settings or "digest" not in summary:
         raise UserError(f"{directory} is no soak on the wall clock")
     return SavedRun(
-        serving=_filled(Serving, settings),
+        serving=_as_it_was(_filled(Serving, settings), settings),
         traffic=_filled(Traffic, settings),
         watching=_filled(Watching, settings),
         digest=summary["digest"],
     )
+
+
+def _as_it_was(serving: Serving, settings: Mapping[str, Any]) -> Serving:
+    """With what it left to the clock said. Runs that do not name the overlap had none."""
+    known = "load_back_overlap" in settings
+    overlap = overlap_of(serving, "wall") if known else Overlap.NONE
+    return replace(serving, load_back_overlap=overlap.value)
 
 
 def _with_nothing_to_compute(serving: Serving) -> Serving:

@@ -117,6 +117,9 @@ SERVING_OPTIONS = (
          help="kernel or direct: who copies, or whose time is modelled."),
     _opt("--hicache-mem-layout", default=_SERVING.hicache_mem_layout, show_default=True,
          help="layer_first, page_first or page_first_direct: how the host's pool lies."),
+    _opt("--load-back-overlap", default=_SERVING.load_back_overlap,
+         help="layer (a prefill begins ahead of its load-back and waits layer by layer) or none"
+              "  [default: layer for a model on the wall clock, else none]"),
     _opt("--hicache-storage-backend", default=_SERVING.hicache_storage_backend,
          help="Storage below the host: file, redis, memory or none"
               "  [default: memory in a soak, else none]"),

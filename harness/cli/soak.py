@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -31,6 +31,7 @@ from harness.soak.live import LineScreen, PanelScreen, Screen, SilentScreen
 from harness.soak.plan import (
     ServerPlan,
     TrafficPlan,
+    overlap_of,
     plan_server,
     plan_traffic,
     read_trace,
@@ -62,6 +63,8 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         raise UserError("--set belongs to a synthetic workload: add --workload chat")
     if flags["ids_as_pages"]:
         return _ids_as_pages(serving, traffic, flags)
+    overlap = overlap_of(serving, watching.clock)
+    serving = replace(serving, load_back_overlap=overlap.value)
     server = plan_server(serving, clock=watching.clock, seed=traffic.seed)
     plan = plan_traffic(traffic)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from harness.engine.compute import Compute, Work
 from harness.engine.job import Job
+from harness.engine.overlap import Ahead
 from harness.explore.kernel import Kernel
 
 NS = 1e9
@@ -31,8 +32,9 @@ class Step(NamedTuple):
 
 
 class Executor(Protocol):
-    async def prefill(self, chunks: Sequence[Chunk], work: Work) -> None:
-        """Over when K, V and states of the chunks are in the jobs' pages."""
+    async def prefill(self, chunks: Sequence[Chunk], work: Work, ahead: Ahead) -> None:
+        """Over when K, V and states of the chunks are in the jobs' pages, and what it began `ahead`
+        of has landed. What was computed for a job whose table is `lost` by then means nothing."""
         ...
 
     async def decode(self, steps: Sequence[Step], work: Work) -> None:
@@ -46,7 +48,8 @@ class Executor(Protocol):
 
 
 class Modelled:
-    """Nothing is computed; a forward takes the time that `compute` says."""
+    """Nothing is computed; a forward takes the time that `compute` says, or until what it began
+    ahead of has landed if that is later."""
 
     computes = False
 
@@ -54,8 +57,9 @@ class Modelled:
         self._kernel = kernel
         self._compute = compute
 
-    async def prefill(self, chunks: Sequence[Chunk], work: Work) -> None:
+    async def prefill(self, chunks: Sequence[Chunk], work: Work, ahead: Ahead) -> None:
         await self._kernel.pause(seconds_of(self._compute, work), "forward.prefill")
+        await ahead.landed()
 
     async def decode(self, steps: Sequence[Step], work: Work) -> None:
         await self._kernel.pause(seconds_of(self._compute, work), "forward.decode")

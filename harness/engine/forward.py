@@ -2,16 +2,20 @@
 
     plan (pages for the chunk) -> execute (time passes) -> read, write, commit, slide
 
+A prefill may begin ahead of load-backs. They have been acknowledged when it is over, and what was
+computed for a job whose load-back failed is discarded: nothing of it is read, written or committed.
 Invariant: a chunk's pages are its job's own from the plan until the commit.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from cache.config import MAMBA
 from cache.contract import Cache
+from cache.transfers import Copy
 from harness.engine.compute import Work, prefill_work
 from harness.engine.executor import Chunk, Executor, Step
 from harness.engine.job import Job
+from harness.engine.overlap import OF_NOTHING, Ahead
 from harness.engine.pressure import Pressure
 from harness.engine.roster import Roster
 from harness.explore.kernel import Kernel
@@ -19,7 +23,9 @@ from harness.explore.kernel import Kernel
 
 class Forward:
     """`finish(job)` ends a job whose answer is complete, `give_up(job)` one whose client has left;
-    `on_gap(seconds, count)` is told the time between two tokens of `count` answers."""
+    `land(copies)` returns when these have been acknowledged, and `lose(job)` queues one anew whose
+    load-back failed. `on_gap(seconds, count)` is told the time between two tokens of `count`
+    answers."""
 
     def __init__(
         self,
@@ -31,6 +37,8 @@ class Forward:
         chunk_tokens: int,
         finish: Callable[[Job], None],
         give_up: Callable[[Job], None],
+        land: Callable[[Sequence[Copy]], Awaitable[None]],
+        lose: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
     ) -> None:
         self._kernel = kernel
@@ -40,6 +48,8 @@ class Forward:
         self._chunk_tokens = chunk_tokens
         self._finish = finish
         self._give_up = give_up
+        self._land = land
+        self._lose = lose
         self._on_gap = on_gap
         self._page_size = cache.config.page_size
         self._stateful = MAMBA in cache.config.components
@@ -107,9 +117,23 @@ class Forward:
         spans = ((start, stop) for _, start, stop in chunks)
         work = prefill_work(spans, self._cache.config.window)
         self.batch_tokens = work.prefill_tokens
-        await self._executor.prefill(chunks, work)
+        await self._executor.prefill(chunks, work, self._ahead(chunks))
+        lost = [chunk for chunk in chunks if _lost(chunk.job)]
+        for job, _, _ in lost:
+            self._lose(job)
         for chunk in chunks:
-            await self._take_chunk(chunk)
+            if chunk not in lost:
+                await self._take_chunk(chunk)
+
+    def _ahead(self, chunks: list[Chunk]) -> Ahead:
+        coming: dict[int, Copy] = {}
+        for job, _, _ in chunks:
+            assert job.table is not None
+            coming.update((copy.number, copy) for copy in job.table.coming)
+        if not coming:
+            return OF_NOTHING
+        copies = [coming[number] for number in sorted(coming)]
+        return Ahead(copies, lambda: self._land(copies))
 
     async def _take_chunk(self, chunk: Chunk) -> None:
         job, start, stop = chunk
@@ -190,3 +214,8 @@ class Forward:
         if len(decoder) > len(joined):
             self._on_gap(now - self._last_step_s, len(decoder) - len(joined))
         self._last_step_s = now
+
+
+def _lost(job: Job) -> bool:
+    assert job.table is not None
+    return job.table.lost

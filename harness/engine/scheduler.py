@@ -5,19 +5,21 @@ own, so anything may come between two of its steps. Invariant: every submitted j
 once, and `on_end` is told.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from cache.config import Tier
+from cache.config import MAMBA, Tier
 from cache.contract import Cache
 from cache.keys import pages_of
-from cache.transfers import CopyState
+from cache.table import PageTable
+from cache.transfers import Copy
 from harness.engine.admission import Admission, Verdict
 from harness.engine.bell import Bell
 from harness.engine.compute import Compute
 from harness.engine.executor import Executor
 from harness.engine.forward import Forward
 from harness.engine.job import Job, JobState, JobStatus
+from harness.engine.overlap import Overlap
 from harness.engine.prefetching import Prefetching, storage_tokens
 from harness.engine.roster import Roster
 from harness.engine.storage_streams import StorageStreams
@@ -35,6 +37,7 @@ class Limits:
     max_running_requests: int = 256
     new_token_ratio: float = 0.4  # the share of promised answers that admission keeps room for
     match_s: float = 0.0  # scheduler time for one admission
+    overlap: Overlap = Overlap.NONE  # of load-backs and the prefills that count on them
 
 
 class Scheduler:
@@ -82,6 +85,8 @@ class Scheduler:
             chunk_tokens=limits.chunked_prefill_size,
             finish=self._finish,
             give_up=self._give_up,
+            land=self._land,
+            lose=self._lose,
             on_gap=on_gap,
         )
 
@@ -139,8 +144,28 @@ class Scheduler:
     # -- copies --------------------------------------------------------------------------------
 
     async def _acknowledge(self) -> None:
-        transfers = self._cache.transfers
         await self._acknowledge_storage()
+        await self._acknowledge_copies()
+        roster = self.roster
+        for job in [job for job in roster.prefill if job.table is not None and job.table.lost]:
+            self._lose(job)
+        if not roster.loading and not roster.stalled:
+            return
+        for job in list(roster.loading.values()):
+            self._look_at_waits(job)
+        for job in sorted(roster.stalled.values(), key=lambda j: j.order):
+            self.forward.pressure.resume(job)
+
+    async def _land(self, copies: Sequence[Copy]) -> None:
+        """A forward that began ahead of these is over: nothing goes on until they are, too."""
+        while any(copy.in_flight for copy in copies):
+            self._wake.clear()
+            await self._acknowledge_copies()
+            if any(copy.in_flight for copy in copies):
+                await self._wake.heard(self._kernel, "forward.land")
+
+    async def _acknowledge_copies(self) -> None:
+        transfers = self._cache.transfers
         if len(transfers):
             for tier in Tier:
                 while (copy := transfers.next_to_acknowledge(tier)) is not None:
@@ -150,12 +175,6 @@ class Scheduler:
             self._agreed += agreements
             seconds = agreements * self._compute.agreement_s()
             await self._kernel.pause(seconds, "ranks.agree")
-        if not self.roster.loading and not self.roster.stalled:
-            return
-        for job in list(self.roster.loading.values()):
-            self._look_at_waits(job)
-        for job in sorted(self.roster.stalled.values(), key=lambda j: j.order):
-            self.forward.pressure.resume(job)
 
     async def _acknowledge_storage(self) -> None:
         storage = self._cache.storage
@@ -167,14 +186,22 @@ class Scheduler:
 
     def _look_at_waits(self, job: Job) -> None:
         assert job.table is not None
-        if any(copy.in_flight for copy in job.table.waits):
+        if job.table.coming:
             return
-        del self.roster.loading[job.number]
-        if any(copy.state is CopyState.FAILED for copy in job.table.waits):
-            self._cache.abort(job.table)
-            self.forward.pressure.requeue(job)
+        if job.table.lost:
+            self._lose(job)
         else:
+            del self.roster.loading[job.number]
             self._to_prefill(job)
+
+    def _lose(self, job: Job) -> None:
+        """A load-back of `job` has failed: it queues again, to be given what is still there."""
+        assert job.table is not None
+        self.roster.remove(job)
+        self._cache.abort(job.table)
+        if not job.chunks:
+            job.loaded_s = -1.0  # it began to compute ahead, and for nothing
+        self.forward.pressure.requeue(job)
 
     # -- admission -----------------------------------------------------------------------------
 
@@ -227,10 +254,17 @@ class Scheduler:
             job.device_tokens = job.table.device_tokens
             job.storage_tokens = storage_tokens(job.prefetch, job.table)
             job.host_tokens = job.table.host_tokens - job.storage_tokens
-        if job.table.waits:
+        if self._has_to_wait(job.table):
             self.roster.to_loading(job)
         else:
             self._to_prefill(job)
+
+    def _has_to_wait(self, table: PageTable) -> bool:
+        """Whether compute must not begin ahead of the load-backs. A state is copied for the request
+        when it has been acknowledged, so nobody begins ahead of one."""
+        if self._limits.overlap is Overlap.NONE:
+            return bool(table.waits)
+        return any(part.component is MAMBA for copy in table.coming for part in copy.parts)
 
     def _to_prefill(self, job: Job) -> None:
         if job.loaded_s < 0:

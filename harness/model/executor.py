@@ -17,7 +17,8 @@ from cache.unified import UnifiedCache
 from harness.engine.compute import Work
 from harness.engine.executor import Chunk, Step
 from harness.engine.job import Job, token_bytes
-from harness.model.network import Network
+from harness.engine.overlap import OF_NOTHING, Ahead
+from harness.model.network import Network, Ready
 from harness.model.numerics import Numerics, Question, Wrong, origins
 from harness.model.pieces import Piece, Vocabulary, piece_of
 from harness.model.sampling import Decoding, Sampler
@@ -29,8 +30,9 @@ T = TypeVar("T")
 class Launcher(Protocol):
     """Where work is done, and what the world's clock makes of it."""
 
-    async def run(self, name: str, work: Work, action: Callable[[], T]) -> T:
-        """The forward `action`; over when it is."""
+    async def run(self, name: str, work: Work, action: Callable[[Ready], T], ahead: Ahead) -> T:
+        """The forward `action`, which is told when layers are ready; over when it is, and what it
+        began `ahead` of has landed."""
         ...
 
     def aside(self, action: Callable[[], T], then: Callable[[T], None]) -> None:
@@ -64,11 +66,12 @@ class ModelExecutor:
         self._rows: dict[int, dict[int, Tensor]] = {}  # of sampled jobs: logits by position
         self._stores = device_stores(cache)
 
-    async def prefill(self, chunks: Sequence[Chunk], work: Work) -> None:
+    async def prefill(self, chunks: Sequence[Chunk], work: Work, ahead: Ahead) -> None:
         pieces = [self._chunk_piece(chunk) for chunk in chunks]
-        logits = await self._run("forward.prefill", work, pieces)
+        logits = await self._run("forward.prefill", work, pieces, ahead)
         for (job, _, stop), piece, rows in zip(chunks, pieces, logits, strict=True):
-            if stop < job.key.tokens:
+            assert job.table is not None
+            if stop < job.key.tokens or job.table.lost:
                 continue
             self._take_token(job, rows[-1], stop, job.generated)
             if self._numerics is not None and self._numerics.samples(job.number):
@@ -79,7 +82,7 @@ class ModelExecutor:
 
     async def decode(self, steps: Sequence[Step], work: Work) -> None:
         pieces = [self._step_piece(step) for step in steps]
-        logits = await self._run("forward.decode", work, pieces)
+        logits = await self._run("forward.decode", work, pieces, OF_NOTHING)
         for (job, written, generated), piece, rows in zip(steps, pieces, logits, strict=True):
             self._take_token(job, rows[-1], written + 1, generated)
             if self._numerics is None or not self._numerics.samples(job.number):
@@ -109,8 +112,11 @@ class ModelExecutor:
         data = job.key.data[: job.prompt_len * TOKEN_BYTES] + job.output
         return self._vocabulary.rows(data, start, stop, job.key.namespace)
 
-    async def _run(self, name: str, work: Work, pieces: list[Piece]) -> list[Tensor]:
-        return await self._launcher.run(name, work, lambda: self._network.forward(pieces))
+    async def _run(self, name: str, work: Work, pieces: list[Piece], ahead: Ahead) -> list[Tensor]:
+        def forward(ready: Ready) -> list[Tensor]:
+            return self._network.forward(pieces, ready)
+
+        return await self._launcher.run(name, work, forward, ahead)
 
     def _take_token(self, job: Job, row: Tensor, position: int, generated: int) -> None:
         """The token at `position` is the answer's token number `generated`."""

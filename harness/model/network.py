@@ -4,7 +4,7 @@ Invariant: the logits of a position follow from the seed and the tokens up to it
 however the tokens before it came into the pools (see `exact`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -29,6 +29,12 @@ from harness.model.store import ModelStore
 from harness.model.weights import FULL, RECURRENT, Layer, Weights
 
 _SHARPNESS = 1.5  # spread of scores in units of the softmax
+# Called before a layer of pages is attended to; returns when what is read there has come.
+Ready = Callable[[Component, int], object]
+
+
+def at_once(component: Component, layer: int) -> None:
+    """Everything has come before the forward began."""
 
 
 class Network:
@@ -55,7 +61,7 @@ class Network:
         }
 
     @torch.inference_mode()
-    def forward(self, pieces: Sequence[Piece]) -> list[Tensor]:
+    def forward(self, pieces: Sequence[Piece], ready: Ready = at_once) -> list[Tensor]:
         """Write K, V and states of the new tokens; logits of the wanted positions of each piece,
         [position, vocabulary], on the device."""
         batch = make_batch(pieces, self._config, self._device)
@@ -67,7 +73,7 @@ class Network:
                 assert recurrence is not None
                 mixed = recurrence.run(layer.number, projected)
             else:
-                mixed = self._attend(layer, projected, batch)
+                mixed = self._attend(layer, projected, batch, ready)
             residual = self._add(residual, project(mixed, layer.out))
             residual = self._add(residual, self._mlp(layer, normalise(residual)))
         self._note(pieces)
@@ -78,7 +84,7 @@ class Network:
             return None
         return Recurrence(self._stores[Component.MAMBA], self._shape.recurrent, pieces)
 
-    def _attend(self, layer: Layer, projected: Tensor, batch: Batch) -> Tensor:
+    def _attend(self, layer: Layer, projected: Tensor, batch: Batch, ready: Ready) -> Tensor:
         component = Component.FULL if layer.kind == FULL else Component.SWA
         kind = self._shape.full if layer.kind == FULL else self._shape.swa
         assert kind is not None
@@ -90,6 +96,7 @@ class Network:
         paged = self._paged[component]
         paged.put(layer.number, batch.places[component], keys, values.reshape(-1, kv_heads, dim))
         out = torch.empty_like(queries)
+        ready(component, layer.number)
         for group in batch.groups[component]:
             self._attend_group(paged, layer.number, group, queries, out)
         return out.flatten(1)

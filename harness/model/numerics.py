@@ -21,8 +21,7 @@ from harness.explore.prng import SplitMix, derive
 from harness.model.pieces import Piece
 from harness.model.scratch import Scratch
 from harness.model.store import ModelStore
-
-_LETTERS = {"F": Component.FULL, "S": Component.SWA, "R": Component.MAMBA}
+from harness.model.weights import COMPONENTS
 
 
 class Wrong(NamedTuple):
@@ -88,9 +87,9 @@ class Numerics:
         return None
 
     def _held(self, piece: Piece, stores: "dict[Component, ModelStore]") -> Iterator[Held]:
-        numbers = dict.fromkeys(_LETTERS, 0)
+        numbers = dict.fromkeys(COMPONENTS, 0)
         for letter in self._pattern:
-            component, layer = _LETTERS[letter], numbers[letter]
+            component, layer = COMPONENTS[letter], numbers[letter]
             numbers[letter] += 1
             store = stores[component]
             if component is MAMBA:

@@ -1,6 +1,6 @@
 """A model in one world: its weights, what it computes into, and N1."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -14,7 +14,7 @@ from harness.model.plan import ModelPlan
 from harness.model.sampling import Sampler
 from harness.model.scratch import Scratch
 from harness.model.store import ModelStore
-from harness.model.weights import make_weights, pattern
+from harness.model.weights import layers_in_order, make_weights, pattern
 
 
 class ModelRun:
@@ -46,6 +46,10 @@ class ModelRun:
             numerics=self.numerics,
             on_wrong=on_wrong,
         )
+
+    def layers(self) -> Sequence[tuple[Component, int]]:
+        """Those that pages and states have, in the order in which a forward comes to them."""
+        return layers_in_order(self._plan.shape)
 
     def memory(self) -> dict[str, float]:
         """Bytes that tensors take, under the names of the time series."""

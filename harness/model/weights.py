@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cache.config import ConfigError
+from cache.config import Component, ConfigError
 from cache.model import AttentionShape, ModelShape
 from harness.model.exact import WEIGHT
 
 FULL, SLIDING, RECURRENT = "F", "S", "R"
+COMPONENTS = {FULL: Component.FULL, SLIDING: Component.SWA, RECURRENT: Component.MAMBA}
 ROPE_BASE = 10_000.0
 
 
@@ -31,6 +32,17 @@ def pattern(shape: ModelShape) -> str:
         for number in range(count)
     ]
     return "".join(kind for _, _, kind in sorted(places))
+
+
+def layers_in_order(shape: ModelShape) -> list[tuple[Component, int]]:
+    """The layers as the stores know them: the component, and which layer there."""
+    numbers = dict.fromkeys(COMPONENTS.values(), 0)
+    found = []
+    for kind in pattern(shape):
+        component = COMPONENTS[kind]
+        found.append((component, numbers[component]))
+        numbers[component] += 1
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ RUN_KEYS: dict[str, Key] = {
     "prefetched_pages": Key("pages", "that came from storage, of all components"),
     "ranks": Key("ranks", "caches that were driven, one for each rank"),
     "agreements": Key("agreements", "that the ranks came to, each of which took its time"),
+    "ahead_forwards": Key("forwards", "that began ahead of a load-back (`--compute model`)"),
     "logits_checked_requests": Key(
         "requests", "recomputed from scratch by N1, at the first token and at the end"
     ),

@@ -1,11 +1,12 @@
 """The model of a soak: on its clock, checked by N1, counted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cache.config import Tier
+from cache.transfers import Copy
 from cache.unified import UnifiedCache
-from harness.device.copies import close, links_of
+from harness.device.copies import Flight, close, links_of
 from harness.device.streams import Event, Stream
 from harness.device.wall import WallStreams
 from harness.engine.compute import Compute, Work
@@ -40,6 +41,7 @@ class Computed:
         self._model = ModelRun(plan, cache)
         self._cache = cache
         self._device = plan.device
+        self._streams: WallStreams | None = None
         self._links: list[dict[Tier, Stream]] = []
         self._clock = clock
         self._compute = compute
@@ -49,7 +51,9 @@ class Computed:
     def executor(self, kernel: Kernel) -> ModelExecutor:
         if isinstance(self._clock, WallClock):
             forwards = self._forwards = Forwards(self._folder, Work._fields)
-            self._launcher = WallLauncher(kernel, self._clock, self._device, forwards.add)
+            self._launcher = WallLauncher(
+                kernel, self._clock, self._device, forwards.add, flights=self._flights
+            )
         else:
             self._launcher = VirtualLauncher(kernel, self._compute)
         return self._model.executor(self._launcher, self._on_wrong)
@@ -59,9 +63,20 @@ class Computed:
         if not isinstance(self._clock, WallClock):
             return Streams(kernel, self._cache, self._compute, landed)
         self._links = links_of(self._device, 1)
-        return WallStreams(
-            kernel, self._clock, self._cache, self._links, landed, fence=lambda rank: self._fence()
+        self._streams = WallStreams(
+            kernel,
+            self._clock,
+            self._cache,
+            self._links,
+            landed,
+            fence=lambda rank: self._fence(),
+            order=self._model.layers(),
         )
+        return self._streams
+
+    def _flights(self, copies: Sequence[Copy]) -> list[Flight]:
+        assert self._streams is not None
+        return self._streams.device.flights(copies)
 
     def _fence(self) -> list[Event]:
         assert isinstance(self._launcher, WallLauncher)
@@ -85,11 +100,13 @@ class Computed:
             self._forwards.close()
 
     def counters(self) -> dict[str, Number]:
-        """How much N1 has recomputed."""
+        """How many forwards began ahead of load-backs, and how much N1 has recomputed."""
         numerics = self._model.numerics
+        ahead: dict[str, Number] = {"ahead_forwards": self._launcher.ahead}
         if numerics is None:
-            return {}
+            return ahead
         return {
+            **ahead,
             "logits_checked_requests": numerics.checked_requests,
             "logits_checked_positions": numerics.checked_positions,
             "logits_unchecked_requests": self._launcher.dropped,

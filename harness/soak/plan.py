@@ -16,6 +16,7 @@ from cache.shapes import load_shape
 from harness.engine.clients import Load
 from harness.engine.compute import Compute, NullCompute, RooflineCompute
 from harness.engine.hardware import IoBackend, load_hardware
+from harness.engine.overlap import Overlap
 from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
 from harness.soak.choice import choice
@@ -285,4 +286,12 @@ def _limits(serving: Serving, clock: str) -> Limits:
         max_running_requests=serving.max_running_requests,
         new_token_ratio=serving.schedule_conservativeness,
         match_s=MATCH_S if serving.compute != "null" and clock == "virtual" else 0.0,
+        overlap=overlap_of(serving, clock),
     )
+
+
+def overlap_of(serving: Serving, clock: str) -> Overlap:
+    """Raises `ConfigError` where it is neither of the two."""
+    if serving.load_back_overlap:
+        return choice(Overlap, serving.load_back_overlap, "--load-back-overlap")
+    return Overlap.LAYER if serving.compute == "model" and clock == "wall" else Overlap.NONE

@@ -68,6 +68,7 @@ class Serving:
     hicache_write_policy: str = "write_through_selective"
     hicache_io_backend: str = "kernel"
     hicache_mem_layout: str = "page_first"
+    load_back_overlap: str = ""  # "": layer for a model on the wall clock, else none
     radix_eviction_policy: str = "lru"
     host_eviction_policy: str = "lru"
     load_back_threshold: int = 0

@@ -8,6 +8,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from bench import cli, guarded
+from harness.cli.follow import saved_run
 from harness.engine.hardware import load_hardware
 from harness.verdict import Exit
 
@@ -38,6 +39,8 @@ def test_a_measured_run_can_be_followed_and_simulated(tmp_path: Path) -> None:
     assert ",pss_bytes," in series
     assert ",device_tensor_bytes," in series
 
+    assert saved_run(directory).serving.load_back_overlap == "layer"
+
     followed = bench("replay", str(directory))
     assert followed.exit_code == Exit.PASS, followed.output
     assert summary["digest"] in followed.output
@@ -59,6 +62,11 @@ def test_a_measured_run_can_be_followed_and_simulated(tmp_path: Path) -> None:
     parted = bench("replay", str(directory))
     assert parted.exit_code == Exit.NONDETERMINISM
     assert "DIVERGED: step" in parted.output
+
+    page = json.loads((directory / "run.json").read_text())
+    del page["settings"]["load_back_overlap"]
+    (directory / "run.json").write_text(json.dumps(page))
+    assert saved_run(directory).serving.load_back_overlap == "none"  # as runs were before it
 
 
 @pytest.mark.parametrize("command", ["replay", "drift"])

@@ -115,7 +115,7 @@ def test_a_run_on_the_wall_clock_is_followed_to_the_same_digest(tmp_path: Path) 
     assert soak.world.streams.bytes_moved[Tier.HOST] > 0
     decisions = list(read_decisions(kept))
     assert len(decisions) == ended.steps
-    nothing_computed = replace(SERVING, compute="null")
+    nothing_computed = replace(SERVING, compute="null", load_back_overlap="layer")
     follower = Follower(iter(decisions))
     with a_soak(tmp_path, nothing_computed, follower, wall=True) as again:
         assert again.drive().reason == "finished"
@@ -191,6 +191,7 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
     [
         ({"tp": 2}, "--tp 1"),
         ({"check_logits": 1.5}, "--check-logits"),
+        ({"load_back_overlap": "half"}, "layer, none"),
         ({"decoding": "beam"}, "trace, greedy, sampled"),
         ({"radix_cache": False}, "--disable-radix-cache"),
         ({"companions": ("indexer",)}, "--companions"),
