@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,9 +43,9 @@ def measure(requests: int) -> Sheet:
     with TemporaryDirectory() as folder:
         with _engine(Path(folder)) as serve:
             alone = _seconds(serve, requests)
-        with _server(Path(folder)) as url:
-            whole = _seconds(_over_http(url, streamed=False), requests)
-            streamed = _seconds(_over_http(url, streamed=True), requests)
+        with _server(Path(folder)) as url, closing(_line(url)) as line:
+            whole = _seconds(_in_one_piece(line), requests)
+            streamed = _seconds(_streamed(line), requests)
     rows = (("engine alone", alone), ("over HTTP, in one piece", whole),
             ("over HTTP, streamed", streamed))  # fmt: skip
     return Sheet(
@@ -116,19 +116,28 @@ def _received(number: int, prompt: list[int]) -> Received:
     )
 
 
-def _over_http(url: str, *, streamed: bool) -> Serve:
-    line = Line(url, api_key="", timeout_s=PATIENCE_S)
+def _line(url: str) -> Line:
+    return Line(url, api_key="", timeout_s=PATIENCE_S)
 
+
+def _in_one_piece(line: Line) -> Serve:
     def serve(prompt: list[int]) -> None:
-        page = {"prompt": prompt, "max_tokens": ANSWER, "stream": streamed}
-        if streamed:
-            outcome = line.complete(json.dumps(page), lambda: None)
-            assert not outcome.error, outcome.error
-        else:
-            status, text = line.fetch("POST", "/v1/completions", json.dumps(page))
-            assert status == 200, text
+        status, text = line.fetch("POST", "/v1/completions", _body(prompt, stream=False))
+        assert status == 200, text
 
     return serve
+
+
+def _streamed(line: Line) -> Serve:
+    def serve(prompt: list[int]) -> None:
+        outcome = line.complete(_body(prompt, stream=True), lambda: None)
+        assert not outcome.error, outcome.error
+
+    return serve
+
+
+def _body(prompt: list[int], *, stream: bool) -> str:
+    return json.dumps({"prompt": prompt, "max_tokens": ANSWER, "stream": stream})
 
 
 @contextmanager

@@ -20,6 +20,8 @@ SHEETS = [
     "storage",
     "copies",
     "recorder",
+    "client",
+    "serve",
 ]
 
 

@@ -33,7 +33,11 @@ def test_no_single_trouble_breaks_the_clean_cache(path: Path) -> None:
     assert done.complete
     assert done.hits == {}
     assert done.bases == 2 * orders, "both grains"
-    assert all(done.points[kind] > 0 for kind in KINDS), done.points
+    expected = set(KINDS) - ({"copies"} if path.stem in COPIES_NOTHING else set())
+    assert {kind for kind in KINDS if done.points[kind]} == expected
+
+
+COPIES_NOTHING = {"two_ranks_prefetch"}  # write_back, and nothing has to go
 
 
 # (fault, trouble, the file of a world in which nothing else brings the fault out)
