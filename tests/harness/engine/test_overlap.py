@@ -108,7 +108,7 @@ def begun_ahead(ran: Ran) -> int:
 @pytest.mark.parametrize("way", ["clock", "fine", "failing", "search"])
 def test_every_oracle_is_content_with_prefills_that_begin_ahead(way):
     early = 0
-    for seed in range(30):
+    for seed in range(20):
         found: list[Violation] = []
         watch = Watch(default_oracles("every"), on_violation=found.append, audit_every=50)
         more = {"world": ahead, "watch": watch}
