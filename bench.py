@@ -55,6 +55,10 @@ def soak(context: click.Context, /, **flags: Any) -> None:
     Without flags: the configuration of the seed report (gemma-4-31B-it, TP 2, fp8, page 64, ratio
     1, write_through_selective) on the bundled head of the Mooncake conversation trace.
     """
+    if flags["target"] != "reference":
+        from harness.cli import soak_release
+
+        raise SystemExit(soak_release.run(context, flags))
     from harness.cli import soak as soak_command
 
     raise SystemExit(soak_command.run(context, flags))

@@ -68,7 +68,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     server = plan_server(serving, clock=watching.clock, seed=traffic.seed)
     plan = plan_traffic(traffic)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)
-    manifest = _manifest(serving, traffic, watching, server, plan, launch)
+    manifest = manifest_of(serving, traffic, watching, server, plan, launch)
     if server.model is not None and server.model.device == "cpu":
         torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
     on_wall = watching.clock == "wall"
@@ -84,11 +84,11 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
             radix_cache=serving.radix_cache,
             warmup_requests=traffic.warmup_requests,
             recorder=recorder,
-            screen=_screen(flags["json"], watching.clock),
+            screen=screen_of(flags["json"], watching.clock),
             clock=clock,
         )
         soaked = soak.run()
-    _tell(soaked, manifest, flags["json"])
+    tell(soaked, manifest, flags["json"])
     return Exit.INTERRUPTED if soaked.interrupted else EXIT_OF[soaked.verdict]
 
 
@@ -139,7 +139,8 @@ def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
             flags[name] = value
 
 
-def _screen(as_json: bool, clock: str) -> Screen:
+def screen_of(as_json: bool, clock: str) -> Screen:
+    """What a person sees meanwhile."""
     if as_json:
         return SilentScreen()
     console = Console(stderr=True)
@@ -148,7 +149,7 @@ def _screen(as_json: bool, clock: str) -> Screen:
     return LineScreen(lambda line: click.echo(line, err=True))
 
 
-def _manifest(
+def manifest_of(
     serving: Serving,
     traffic: Traffic,
     watching: Watching,
@@ -156,6 +157,7 @@ def _manifest(
     plan: TrafficPlan,
     launch: Launch,
 ) -> Manifest:
+    """What `run.json` says from the start."""
     config = server.config
     pools = pools_of(config)
     settings = {**asdict(serving), **asdict(traffic), **asdict(watching)}
@@ -232,7 +234,8 @@ _RANKS = (
 )
 
 
-def _tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
+def tell(soaked: Soaked, manifest: Manifest, as_json: bool) -> None:
+    """Say what the run came to, in a few lines or as one of JSON."""
     if as_json:
         click.echo(json.dumps({**soaked.summary, "run": soaked.recorded.directory.path.name}))
         return

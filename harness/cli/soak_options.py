@@ -22,6 +22,8 @@ def options(command: Command) -> Command:
 
 _opt = click.option
 _OPTIONS = (
+    _opt("--target", default="reference", show_default=True,
+         help="What is tortured: the reference cache, or a release such as sglang==0.5.23."),
     *TRAFFIC_OPTIONS,
     _opt("--clock", type=click.Choice(["virtual", "wall"]), default="virtual", show_default=True,
          help="Which clock picks the next event: what is due by the model, or what is over."),

@@ -137,7 +137,7 @@ class Soak:
         )
         memory = None if self._computed is None else self._computed.memory
         self._gauges = Gauges(self.world, self._traffic, memory)
-        self._expected = _expected(traffic)
+        self._expected = expected_of(traffic)
 
     def _build(self, server: ServerPlan, watching: Watching) -> Cache:
         """The cache, watched already if it has several ranks."""
@@ -186,7 +186,7 @@ class Soak:
         recorded = self._recorder.finish(
             summary, status="interrupted" if interrupted else "finished"
         )
-        return Soaked(verdict, reason, summary, recorded, _report(recorded), interrupted)
+        return Soaked(verdict, reason, summary, recorded, report_of(recorded), interrupted)
 
     def drive(self) -> Ended:
         """Only the world, until its traffic has ended; what goes on beside it ends with it."""
@@ -405,7 +405,7 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _expected(traffic: TrafficPlan) -> int | None:
+def expected_of(traffic: TrafficPlan) -> int | None:
     """How many requests will be sent, if only their number limits them."""
     load = traffic.load
     total = sum(
@@ -417,7 +417,7 @@ def _expected(traffic: TrafficPlan) -> int | None:
     return total if load.num_requests is None else min(total, load.num_requests)
 
 
-def _report(recorded: Recorded) -> Path | None:
+def report_of(recorded: Recorded) -> Path | None:
     try:
         return build_report(recorded.directory.path)
     except OSError:

@@ -71,6 +71,8 @@ class Stream:
         self._line: deque[tuple[str, Work | Event]] = deque()
         self._copies: deque[Copy | None] = deque()
         self._waits: list[Event] = []
+        self.ran = 0  # pieces of work
+        self.forced: Callable[[Stream], None] = _unnoticed  # somebody waits for its next piece
 
     def issue(self, what: str, work: Work, copy: Copy | None = None) -> None:
         if self.deferred:
@@ -111,6 +113,11 @@ class Stream:
             self.wait_event(event)
 
     @property
+    def next_work(self) -> str:
+        """What the next piece of work is, "" where none waits."""
+        return next((what for what, work in self._line if not isinstance(work, Event)), "")
+
+    @property
     def behind(self) -> bool:
         return bool(self._line)
 
@@ -129,7 +136,18 @@ class Stream:
             awaited = self._line[0][1]
             assert isinstance(awaited, Event)
             awaited.synchronize()
+        self.forced(self)
         self.run_next()
+
+    def pass_marks(self) -> int:
+        """Mark the events before which nothing is left to run, and pass the waits that are over;
+        how many. Where it gets on then, work is next."""
+        passed = 0
+        while self.ready and isinstance(event := self._line[0][1], Event):
+            if self._line.popleft()[0] == "event":
+                event.reached()
+            passed += 1
+        return passed
 
     def run_next(self) -> str:
         """Run one piece of work and mark the events behind it; returns what was run."""
@@ -141,11 +159,15 @@ class Stream:
                     break
                 done = what
                 work()
+                self.ran += 1
                 self._copies.popleft()
             elif what == "event":
                 work.reached()
             self._line.popleft()
         return done
+
+
+def _unnoticed(stream: Stream) -> None: ...
 
 
 class Device:

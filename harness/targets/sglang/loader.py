@@ -6,6 +6,7 @@ Invariant: one process imports one release; nothing but names in the table is st
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -64,6 +65,26 @@ def _modules(imported: int) -> list[ModuleType]:
 def stood_in() -> list[str]:
     """The stand-ins that the imports so far have asked for."""
     return sorted(name for name, module in sys.modules.items() if isinstance(module, _Module))
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """For other libraries, which ask whether a package is there: no stand-in of one is."""
+    hidden = {n: m for n, m in sys.modules.items() if isinstance(m, _Module) and _foreign(n)}
+    finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
+    for name in hidden:
+        del sys.modules[name]
+    for finder in finders:
+        sys.meta_path.remove(finder)
+    try:
+        yield
+    finally:
+        sys.modules.update(hidden)
+        sys.meta_path[:0] = finders
+
+
+def _foreign(name: str) -> bool:
+    return name.partition(".")[0] != ROOT
 
 
 def _uncompiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:

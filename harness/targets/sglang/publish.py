@@ -23,8 +23,11 @@ TABLE = Path("results/published/sglang.md")
 TIMES = 10
 HEAD = """# What was found in released SGLang
 
-Each row is a finding of `bench.py hunt --target sglang==VERSION`, shrunk, confirmed by reading the
-code path, and repeated ten times out of ten. How it works: [docs/sglang.md](../../docs/sglang.md).
+Each row is a finding of a search over one release, shrunk, confirmed by reading the code path, and
+repeated ten times out of ten. Most are of `bench.py hunt --target sglang==VERSION` as it is; some
+are kept from hunts that were held to chosen knobs (components, page size, write policy, pools),
+where they come sooner: below the tables it says which. How it works:
+[docs/sglang.md](../../docs/sglang.md).
 A page ready to be posted lies in [sglang/](sglang/), and for the first of each kind a script that
 needs only the release; `python bench.py replay FILE --script OUT.py` writes the others.
 

@@ -110,6 +110,13 @@ class Release:
             _one_rank(upstream("srt.runtime_context"))
         return args
 
+    def allow_running(self, count: int) -> None:
+        """So many requests may run at once, where the release reads that from its context."""
+        if has("srt.runtime_context"):
+            context = upstream("srt.runtime_context")
+            if "pp_max_micro_batch_size" in getattr(context, "_parallel_fields", tuple)():
+                context.get_parallel().override_permanently(pp_max_micro_batch_size=count)
+
     def fresh(self) -> None:
         """Number nodes, moments and boundaries from the start, as a new process would."""
         self.number_from((0, 1))

@@ -67,7 +67,7 @@ def _states(batch: Any, name: str) -> Any:
 class Row:
     """One request of a launched batch: it reads up to `start` and writes [`start`, `stop`)."""
 
-    def __init__(self, rid: str, start: int, stop: int, truth: list[int]) -> None:
+    def __init__(self, rid: str, start: int, stop: int, truth: Any) -> None:
         self.rid = rid
         self.start = start
         self.stop = stop
@@ -111,19 +111,19 @@ class World:
         self.release = release
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
-        self.scheduler, self.pools = make_scheduler(release, self.shape, self._answered)
+        self.scheduler, self.pools = make_scheduler(release, self.shape, self.answered)
         self.cache = self.scheduler.tree_cache
         self.watchers: list[Watcher] = []
         self.live: dict[str, Any] = {}  # requests that the scheduler was given and has not ended
         self.ended: dict[str, str] = {}
-        self.truth: dict[str, list[int]] = {}
+        self.truth: dict[str, Any] = {}  # a token for each position
         self.era = release.era
         self._launched: Launch | None = None
         self.in_flight: list[Launch] = []  # batches that the model has yet to run
-        self._inbox: list[Any] = []
+        self.inbox: list[Any] = []
         self._changed = changed or Signal("changed")
         self._answers = answers or Signal("answers")
-        self._issued: dict[str, Signal] = {}
+        self.issued: dict[str, Signal] = {}
         self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
         controller = self.cache.cache_controller
         if controller is not None:
@@ -131,7 +131,7 @@ class World:
             self.streams |= {"d2h": to_host, "h2d": to_device}
         for name, stream in self.streams.items():
             stream.name, stream.deferred = name, True
-            self._issued[name] = Signal(f"{name}.issued")
+            self.issued[name] = Signal(f"{name}.issued")
 
     def start(self) -> None:
         spawn = self.kernel.spawn
@@ -162,7 +162,7 @@ class World:
         point = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}[name]
         while True:
             if not stream.ready:
-                await self.kernel.wait(self._issued[name], f"{name}.idle")
+                await self.kernel.wait(self.issued[name], f"{name}.idle")
                 continue
             await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
@@ -178,13 +178,17 @@ class World:
         self.scheduler.result_queue = results
         idle = 0
         while True:
-            if idle > SPINS and not self._inbox:
+            if idle > SPINS and not self.inbox:
                 await self.kernel.wait(self._changed, "scheduler.idle")
                 idle = 0
-            await self.kernel.point("scheduler.receive", CACHE)
+            await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
+
+    async def turn(self) -> None:
+        """The loop begins a pass."""
+        await self.kernel.point("scheduler.receive", CACHE)
 
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_normal`; whether there was a batch."""
@@ -196,7 +200,7 @@ class World:
             launch, result = self.launch(batch)
             await self._synchronize(launch)
             await self.kernel.point("scheduler.process", CACHE)
-            scheduler.process_batch_result(batch, result)
+            self.process(batch, result)
         else:
             scheduler.on_idle()
         scheduler.last_batch = batch
@@ -261,7 +265,7 @@ class World:
         await self._synchronize(launch)
         await self.kernel.point("scheduler.process", CACHE)
         results.pop(0)
-        self.scheduler.process_batch_result(batch, result)
+        self.process(batch, result)
 
     async def _synchronize(self, launch: Launch) -> None:
         """The scheduler thread waits for the result, as `copy_done.synchronize()` does."""
@@ -272,17 +276,17 @@ class World:
 
     def post(self, item: Any) -> None:
         """Something for the scheduler: a prompt, or a client's going away."""
-        self._inbox.append(item)
+        self.inbox.append(item)
         self._changed.fire()
 
     @property
     def has_mail(self) -> bool:
-        return bool(self._inbox)
+        return bool(self.inbox)
 
     def receive(self) -> None:
         """`recv_requests` and `process_input_requests`: all that came meanwhile, in order."""
-        while self._inbox:
-            item = self._inbox.pop(0)
+        while self.inbox:
+            item = self.inbox.pop(0)
             if isinstance(item, Prompt):
                 self._admit(item)
             else:
@@ -318,14 +322,17 @@ class World:
         self.kick()
         return launch, result
 
+    def process(self, batch: Any, result: Any) -> None:
+        """`process_batch_result`: what a forward pass came to reaches the requests."""
+        self.scheduler.process_batch_result(batch, result)
+
     def row_of(self, req: Any, start: int, stop: int) -> Row:
         """Where a request's tokens lie as its batch is launched."""
         row = Row(req.rid, start, stop, self.truth[req.rid])
-        slots = self.pools.rows.req_to_token[field_of(req, "req_pool_idx"), :stop].long()
-        row.full = slots.numpy().copy()
+        table = self.pools.rows.req_to_token.numpy()
+        row.full = table[int(field_of(req, "req_pool_idx")), :stop].astype(np.int64)
         if self.shape.window:
-            mapping = self.pools.allocator.full_to_swa_index_mapping
-            row.swa = mapping[slots].numpy().copy()
+            row.swa = self.pools.allocator.full_to_swa_index_mapping.numpy()[row.full]
         if self.shape.states:
             row.state = int(field_of(req, "mamba_pool_idx"))
         return row
@@ -356,7 +363,7 @@ class World:
 
     # -- helpers -------------------------------------------------------------------------------
 
-    def _answered(self, req: Any) -> None:
+    def answered(self, req: Any) -> None:
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
         self._answers.fire()
@@ -374,7 +381,7 @@ class World:
     def _start_streams(self) -> None:
         for name, stream in self.streams.items():
             if stream.ready:
-                self._issued[name].fire()
+                self.issued[name].fire()
 
     def rest(self) -> None:
         """All requests have ended: what is in flight lands, and the loop turns until it is idle."""
@@ -382,7 +389,7 @@ class World:
         for _ in range(PASSES_AT_REST):
             self._drain()
             for batch, result, _ in scheduler.result_queue:
-                scheduler.process_batch_result(batch, result)
+                self.process(batch, result)
             scheduler.result_queue.clear()
             self.receive()
             scheduler.last_batch = batch = self.schedule()
