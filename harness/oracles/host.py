@@ -64,7 +64,9 @@ class Host(Oracle):
                 self.pending[self] = None
             return
         victims = self._victims
-        if not victims or victims[-1].node is not node or victims[-1].component <= component:
+        # A state may go for one copy, and the pages of its node for the next one.
+        last = victims[-1] if victims and not victims[-1].served else None
+        if last is None or last.node is not node or last.component <= component:
             victims.append(self._victim(node, component))
             self.pending[self] = None
         victims[-1].component = component
