@@ -136,27 +136,27 @@ def test_a_target_that_is_not_there_is_refused_in_one_line(words: list[str], say
     assert says in str(done.exception)
 
 
-def here() -> None:
+def here(version: str) -> None:
     try:
-        folder_of("0.5.23", ROOT / ".sglang")
+        folder_of(version, ROOT / ".sglang")
     except MissingRelease as error:
         pytest.skip(str(error))
 
 
-def soak(*words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "bench.py", "soak", "--target", "sglang==0.5.23", *words]
+def soak(version: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "bench.py", "soak", "--target", f"sglang=={version}", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.sglang
 def test_a_soak_of_a_release_passes_twice_alike_and_leaves_a_run(tmp_path: Path) -> None:
-    here()
+    here("0.5.23")
     words = ["--workload", "chat", "--num-requests", "120", "--request-rate", "4"]
     words += ["--device-pages", "400", "--chunked-prefill-size", "2048", "--json"]
     words += ["--components", "full", "--output-dir", str(tmp_path)]
     summaries = []
     for _ in range(2):
-        done = soak(*words)
+        done = soak("0.5.23", *words)
         assert done.returncode == 0, done.stdout + done.stderr
         summaries.append(json.loads(done.stdout))
     assert summaries[0]["digest"] == summaries[1]["digest"]
@@ -165,6 +165,23 @@ def test_a_soak_of_a_release_passes_twice_alike_and_leaves_a_run(tmp_path: Path)
     run = tmp_path / summaries[0]["run"]
     for name in ("run.json", "requests.csv", "timeseries.csv", "violations.jsonl", "report.html"):
         assert (run / name).stat().st_size or name == "violations.jsonl"
+
+
+@pytest.mark.sglang
+def test_a_soak_ends_at_the_first_violation_and_tells_what_led_to_it(tmp_path: Path) -> None:
+    here("0.5.12")
+    words = ["--workload", "chat", "--num-requests", "250", "--request-rate", "2"]
+    words += ["--device-pages", "1000", "--chunked-prefill-size", "4096", "--components", "full"]
+    words += ["--hicache-write-policy", "write_back", "--output-dir", str(tmp_path)]
+    done = soak("0.5.12", *words)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "hunt --target sglang==0.5.12" in done.stdout
+    (run,) = tmp_path.iterdir()
+    (line,) = (run / "violations.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert (found["oracle"], len(found["last"])) == ("crash", 40)
+    assert "release_component_lock" in found["signature"]
+    assert (run / "report.html").is_file()
 
 
 @pytest.mark.parametrize(
