@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,12 +44,15 @@ def bench(*words: str, hash_seed: str = "0", cwd: Path = ROOT) -> subprocess.Com
 
 @contextmanager
 def begun(*words: str) -> Iterator["subprocess.Popen[str]"]:
-    """A command that is running; what is left of it at the end is killed."""
+    """A command that is running and hears Ctrl-C, even if whoever started the tests ignores it;
+    what is left of it at the end is killed."""
     command = [sys.executable, str(ROOT / "bench.py"), *words]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command, cwd=ROOT, env=_environment("0"), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     try:
         yield process
     finally:
