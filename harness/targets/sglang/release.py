@@ -111,7 +111,8 @@ class Release:
         return args
 
     def allow_running(self, count: int) -> None:
-        """So many requests may run at once, where the release reads that from its context."""
+        """So many requests may run at once, where the release reads that from its context: one,
+        until this is called, as what is called a size there is stated to be one."""
         if has("srt.runtime_context"):
             context = upstream("srt.runtime_context")
             if "pp_max_micro_batch_size" in getattr(context, "_parallel_fields", tuple)():

@@ -49,6 +49,7 @@ def swarm(era: Era | None = None) -> Swarm:
             "stretch": Options((0, 12, 12, 24)),
             "chunk": Number(1, 5),  # pages
             "running": Number(1, 3),
+            "together": Feature(0.8),  # so many at once, where the release asks its context
             "overlap": Feature(0.5),
             "ranks": Options((1, 1, 1, 1, 2)),
             "mixed": Feature(0.1),

@@ -112,6 +112,8 @@ class World:
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
         self.scheduler, self.pools = make_scheduler(release, self.shape, self.answered)
+        # Replay files from before this was drawn do not say: there it was one at a time.
+        release.allow_running(self.shape.running if scenario.get("together") else 1)
         self.cache = self.scheduler.tree_cache
         self.watchers: list[Watcher] = []
         self.live: dict[str, Any] = {}  # requests that the scheduler was given and has not ended
