@@ -46,6 +46,7 @@ class Launch:
     def __init__(self, world: "World", batch: Any) -> None:
         self.rows: list[Row] = []
         self.begun, self.done = Event(), Event()
+        self.awaits = Event()  # the end of the load-back that it reads; done, where it reads none
         self.extending = extending = batch.forward_mode.is_extend()
         prefixes = batch.prefix_lens if extending else [int(n) - 1 for n in batch.seq_lens]
         for at, req in enumerate(batch.reqs):
@@ -310,7 +311,8 @@ class World:
         consumer = getattr(batch, "hicache_consumer_index", -1)
         if consumer is not None and consumer >= 0:
             counter = self.cache.cache_controller.layer_done_counter
-            stream.wait_event(counter.events[consumer].finish_event)
+            launch.awaits = counter.events[consumer].finish_event
+            stream.wait_event(launch.awaits)
         if self.era.graphs:
             stream.issue("begin", lambda: None)
             launch.begun.record(stream)

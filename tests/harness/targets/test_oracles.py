@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.targets.sglang.device import Copy, Stream
+from harness.targets.sglang.device import Copy, Event, Stream
 from harness.targets.sglang.oracles import Broken, Content, Copies, Ledger, Ownership, Structure
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row
@@ -118,6 +118,25 @@ def test_a_load_back_runs_after_the_batches_that_still_write_its_slots() -> None
     world.in_flight.append(SimpleNamespace(rows=[row(1, [1, 6], [11, 12])]))
     with pytest.raises(Broken, match=r"D1\.a load-back runs before a batch"):
         Copies(world, view).copies(loaded)
+
+
+def test_a_state_may_be_loaded_into_the_slot_of_a_request_whose_batch_waits_for_it() -> None:
+    world, view, _ = cached()
+    loads, landed = Stream(), Event()
+    loads.deferred = True
+    own, theirs = (Copy("mamba", False, torch.tensor([0]), torch.tensor([slot])) for slot in (4, 5))
+    loads.issue("load", lambda: None, own)
+    landed.record(loads)
+    going_on = row(2, [1, 2, 5], [11, 12, 13])
+    going_on.state = 4
+    launch = SimpleNamespace(rows=[going_on], awaits=landed)
+    world.in_flight = [launch]
+    Copies(world, view).copies(own)
+    loads.run_next()
+    loads.issue("load", lambda: None, own)
+    Copies(world, view).copies(theirs)
+    with pytest.raises(Broken, match=r"D1\.a load-back runs before a batch.*mamba"):
+        Copies(world, view).copies(own)
 
 
 def test_a_child_on_the_device_needs_its_parent_there() -> None:

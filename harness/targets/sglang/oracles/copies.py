@@ -13,11 +13,14 @@ class Copies(Oracle):
     sees_opaque = True
 
     def copies(self, copy: Copy) -> None:
-        """What a load-back brings must not be overwritten by a batch launched before."""
+        """What a load-back brings must not be overwritten by a batch launched before. A state is
+        also loaded into the slot of the request that goes on from it: its batch waits for that."""
         if copy.to_host:
             return
         device = copy.device.numpy()
         for launch in self.world.in_flight:
+            if copy.component == "mamba" and not launch.awaits.query():
+                continue
             for row in launch.rows:
                 late = among(device, row.writes(copy.component))
                 if len(late):
