@@ -68,8 +68,10 @@ class TroubledStorage(Storage):
             case Trouble.LYING:
                 return Stored(len(pages), Status.OK)
         stored = self.inner.put(pages)
-        if trouble is Trouble.TORN and stored.pages:
-            self._tear(pages[stored.pages - 1].key)
+        # A small storage may have given up again what it took a moment ago.
+        there = [page.key for page in pages[: stored.pages] if page.key in self.inner.blobs]
+        if trouble is Trouble.TORN and there:
+            self._tear(there[-1])
         return stored
 
     def remove(self, keys: Sequence[bytes]) -> int:

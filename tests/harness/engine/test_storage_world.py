@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cache.config import PoolPages, PrefetchPolicy, StorageConfig
+from cache.storage.contract import ROOT, Page
 from cache.storage.frame import HEADER_BYTES
 from cache.storage.memory import MemoryStorage
 from cache.storage.naming import identity_of
@@ -129,3 +130,15 @@ def test_a_plan_has_every_kind_of_trouble_in_time_and_is_calm_most_of_it():
     seen = Counter(plan.at(float(s)) for s in range(4000))
     assert set(seen) == set(Trouble)
     assert seen[Trouble.NONE] > 2000
+
+
+def test_a_page_that_storage_gave_up_again_in_the_same_put_is_not_torn():
+    class Forgetful(MemoryStorage):
+        def put(self, pages):
+            stored = super().put(pages)
+            self.close()
+            return stored
+
+    storage = TroubledStorage(Forgetful(identity_of(world="torn"), 1000), lambda: Trouble.TORN)
+    assert storage.put([Page(b"k" * 16, ROOT, b"page")]).pages == 1
+    assert not storage.inner.blobs
