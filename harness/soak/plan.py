@@ -227,7 +227,7 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
 
 
 def _check_memory(config: CacheConfig, device: str) -> None:
-    from harness.device.stores import lacking_memory
+    from harness.device.memory import lacking_memory
 
     page_bytes = {component: config.page_bytes[component] for component in config.components}
     if (lacking := lacking_memory(config, page_bytes, device)) is not None:

@@ -23,10 +23,10 @@ from cache.tensors import PageShape, TensorStore
 from cache.transfers import Copy
 from cache.unified import UnifiedCache
 from harness.device.copies import DeviceStreams, Flight, close, links_of
-from harness.device.stores import RankStores, take_memory
 from harness.device.streams import Stream
 from harness.oracles import Violation, Watch, default_oracles
 from tests.cache.builders import a_config, admit
+from tests.harness.device.stores import RankStores, take_memory
 
 PATIENCE_S = 60
 SHAPES = {

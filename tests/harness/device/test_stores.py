@@ -9,11 +9,12 @@ from cache.config import Component, Tier
 from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.tensors import PageShape, TensorStore
-from harness.device import stores
-from harness.device.stores import ComputedStore, NoMemory, RankStores, take_memory
+from harness.device import memory
+from harness.device.memory import NoMemory
 from harness.device.streams import Stream
 from tests.cache.builders import a_config
 from tests.harness.device.rig import SHAPES
+from tests.harness.device.stores import ComputedStore, RankStores, take_memory
 
 SHAPE = SHAPES[Component.FULL]
 
@@ -57,12 +58,12 @@ def test_more_memory_than_there_is_is_a_result(compute):
 def test_the_pools_of_one_machine_add_up(compute, monkeypatch):
     config = a_config(full=(4, 8))
     free = 11 * SHAPE.page_bytes
-    monkeypatch.setattr(stores.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
     page_bytes = {Component.FULL: SHAPE.page_bytes}
-    lacking = stores.lacking_memory(config, page_bytes, "cpu")
+    lacking = memory.lacking_memory(config, page_bytes, "cpu")
     assert lacking is not None
     assert (lacking.pool, lacking.wanted_bytes) == ("host FULL", 8 * SHAPE.page_bytes)
-    assert stores.lacking_memory(config, page_bytes, "cuda") is None
+    assert memory.lacking_memory(config, page_bytes, "cuda") is None
 
 
 def test_memory_that_torch_refuses_is_a_result(compute):

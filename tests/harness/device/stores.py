@@ -1,4 +1,4 @@
-"""The pools of a run on the wall clock: memory for every tier and component, taken at once.
+"""Pools of real bytes for a compute that runs ahead of the scheduler on a stream of its own.
 
 What the scheduler says about device pages (they hold this prefix now, they hold nothing) must not
 overtake the forward that is still filling them, nor be overtaken by a copy. So it goes the way of
@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import psutil
-
 from cache.config import CacheConfig, Component, Tier
 from cache.kernels import Mover
 from cache.kernels.direct import DIRECT
@@ -20,6 +18,7 @@ from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.stores import Store
 from cache.tensors import PageShape, TensorStore
+from harness.device.memory import NoMemory, lacking_memory
 from harness.device.streams import Event, Stream
 
 
@@ -79,18 +78,6 @@ class ComputedStore(TensorStore):
             self._said[slot] = event, print_
 
 
-class NoMemory(NamedTuple):
-    """Why pools could not be had. `pool` is the first that was too much."""
-
-    pool: str
-    wanted_bytes: int
-    reason: str
-
-    def sentence(self) -> str:
-        gib = self.wanted_bytes / 2**30
-        return f"no memory for the {self.pool} pool of {gib:,.1f} GiB: {self.reason}"
-
-
 class RankStores(NamedTuple):
     """One rank's stores."""
 
@@ -104,26 +91,6 @@ class RankStores(NamedTuple):
 
     def bytes_on(self, tier: Tier) -> int:
         return sum(s.bytes.numel() for (where, _), s in self.stores.items() if where is tier)
-
-
-def lacking_memory(
-    config: CacheConfig, page_bytes: Mapping[Component, int], device: str
-) -> NoMemory | None:
-    """The first pool that this machine's free memory does not hold beside those before it, if
-    there is one: the system would grant it, and end the process once it is used. What a GPU holds
-    is known when it is asked."""
-    free = psutil.virtual_memory().available
-    for component in config.components:
-        sizes = config.pools(component)
-        for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
-            wanted = capacity * page_bytes[component]
-            if tier is Tier.DEVICE and device != "cpu":
-                continue
-            if wanted > free:
-                reason = f"{free / 2**30:,.1f} GiB are free here"
-                return NoMemory(_name(tier, component), wanted, reason)
-            free -= wanted
-    return None
 
 
 def take_memory(
