@@ -5,18 +5,16 @@ ordinary `load`, whose verdict compares the counts; the table only shows them.
 """
 
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from harness.bench.server import ROOT, server
 from harness.bench.sheet import Cell, Sheet
 
-ROOT = Path(__file__).resolve().parents[2]
 SERVER = ("--components", "full", "--device-pages", "2500", "--hicache-ratio", "4",
           "--hicache-write-policy", "write_through", "--compute", "roofline")  # fmt: skip
 GROUPS = 60  # 4,096 tokens each that prompts share: more than the device has room for
@@ -24,7 +22,6 @@ TRAFFIC = ("--workload", "shared_prefix", "--set", f"num_groups={GROUPS}", "--se
            "system_prompt_len=4096", "--set", "question_len=256", "--output-len", "32")  # fmt: skip
 BURST = 180
 MARGIN = 1.2
-PATIENCE_S = 60.0
 COUNTS = {
     "requests completed": ("completed", "server_completed_requests"),
     "prompt tokens": ("total_input_tokens", "server_prompt_tokens"),
@@ -36,11 +33,11 @@ COUNTS = {
 
 def measure(seconds: int, *, burst: int = BURST) -> Sheet:
     with TemporaryDirectory() as folder:
-        with _server(Path(folder)) as url:
+        with server(SERVER, Path(folder)) as url:
             burst_of = ("--request-rate", "inf", *_prompts(burst))
             capacity = _load(url, folder, *burst_of)["request_throughput"]
         rate = capacity / 2
-        with _server(Path(folder)) as url:
+        with server(SERVER, Path(folder)) as url:
             prompts = _prompts(int(rate * seconds * MARGIN) + GROUPS)
             long = ("--request-rate", f"{rate:.3f}", "--duration", f"{seconds}s", *prompts)
             summary = _load(url, folder, *long)
@@ -75,16 +72,3 @@ def _load(url: str, folder: str, *flags: str) -> dict[str, Any]:
     assert done.stdout, done.stderr
     summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return summary
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "bench", "serve", *SERVER, "--port", "0", "--json"]
-    command += ["--output-dir", str(folder)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield str(json.loads(process.stdout.readline())["url"])
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=PATIENCE_S)

@@ -6,9 +6,6 @@ and forwards that take no time, so the difference is the server's.
 """
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from harness.bench.server import PATIENCE_S, server
 from harness.bench.sheet import Cell, Sheet
 from harness.engine.job import token_bytes
 from harness.load.exchange import Line
@@ -30,12 +28,10 @@ from harness.soak.plan import plan_server
 from harness.soak.settings import Serving
 from workloads.tokens import Span, synthesize
 
-ROOT = Path(__file__).resolve().parents[2]
 PROMPT, ANSWER = 512, 16
 SERVING = Serving(compute="null", components=("full",), device_pages=4000)
 FLAGS = ("--compute", "null", "--components", "full", "--device-pages", "4000", "--oracles", "off")
 VOCAB = 32000
-PATIENCE_S = 60.0
 Serve = Callable[[list[int]], None]  # one request, until its last token is here
 
 
@@ -43,7 +39,7 @@ def measure(requests: int) -> Sheet:
     with TemporaryDirectory() as folder:
         with _engine(Path(folder)) as serve:
             alone = _seconds(serve, requests)
-        with _server(Path(folder)) as url, closing(_line(url)) as line:
+        with server(FLAGS, Path(folder)) as url, closing(_line(url)) as line:
             whole = _seconds(_in_one_piece(line), requests)
             streamed = _seconds(_streamed(line), requests)
     rows = (("engine alone", alone), ("over HTTP, in one piece", whole),
@@ -138,16 +134,3 @@ def _streamed(line: Line) -> Serve:
 
 def _body(prompt: list[int], *, stream: bool) -> str:
     return json.dumps({"prompt": prompt, "max_tokens": ANSWER, "stream": stream})
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "bench", "serve", *FLAGS, "--port", "0", "--json"]
-    command += ["--output-dir", str(folder)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield str(json.loads(process.stdout.readline())["url"])
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=PATIENCE_S)
