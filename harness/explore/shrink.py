@@ -2,7 +2,7 @@
 
 Passes, cheapest first: simpler scenarios, tasks that need not act, draws back to 0, an earlier
 end, runs of segments that need not be chosen, neighbours that can change places; and when none of
-them helps, a few orders that have nothing to do with the tape.
+them helps, a few orders that have nothing to do with the tape, of the scenario and of simpler ones.
 
 Invariant: what is accepted failed when it was run, with a verdict of the same class, and is
 smaller; its tape is the one recorded in that run.
@@ -34,6 +34,8 @@ REPLAYS = 2_000
 CHECKS = 10
 PASS_REPLAYS = 200
 FRESH = 48  # orders drawn anew where nothing else helps
+FRESH_SIMPLER = 2  # and of each simpler scenario
+WALKS = (Sticky(0.9), Sticky(0.7), Uniform())
 
 Run = tuple[str, int]  # a task, and how many segments it runs in a row
 
@@ -196,7 +198,7 @@ class _Shrinking:
             self._chunks()
             self._shorten()
             self._swaps()
-            if self.measure == start and not self._other_orders():
+            if self.measure == start and not (self._other_orders() or self._other_scenarios()):
                 return
 
     def _spent(self) -> bool:
@@ -302,12 +304,21 @@ class _Shrinking:
 
     def _other_orders(self) -> bool:
         """The same scenario in orders of its own, most of them with few switches."""
-        walks = (Sticky(0.9), Sticky(0.7), Uniform())
         for number in range(FRESH):
-            walk = walks[number % len(walks)]
+            walk = WALKS[number % len(WALKS)]
             walk.begin(derive(self.replays, number), Estimate())
             if self._try(self.scenario, walk, [self.scenario, self.replays, number]):
                 return True
+        return False
+
+    def _other_scenarios(self) -> bool:
+        """Simpler scenarios in orders of their own: the tape may say nothing about them."""
+        for number in range(FRESH_SIMPLER):
+            for at, simpler in enumerate(self._smaller(self.scenario)):
+                walk = WALKS[(at + number) % len(WALKS)]
+                walk.begin(derive(self.replays, number), Estimate())
+                if self._try(simpler, walk, [simpler, self.replays, number]):
+                    return True
         return False
 
     def _single_steps(self) -> None:

@@ -3,7 +3,7 @@
 One row a release: it was read, driven and hunted as that release, not as a neighbour of another.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Era(NamedTuple):
@@ -18,6 +18,9 @@ class Era(NamedTuple):
     graphs: bool = False
     plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
     small_host: bool = True  # a host pool may be smaller than the device's
+    all_three: bool = (
+        False  # there is a copy controller for FULL, SWA and recurrent states together
+    )
 
     @property
     def wheel(self) -> str:
@@ -30,14 +33,15 @@ class Era(NamedTuple):
         return self.version.partition("-")[2] or "python"
 
 
+LATE: dict[str, Any] = {"barrier": "launch", "graphs": True, "plans": True, "all_three": True}
 ERAS = (
     Era("0.5.12", "monolith", "one tree class, ongoing copies by node", small_host=False),
     Era("0.5.13", "monolith", "host locks", barrier="schedule", small_host=False),
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
-    Era("0.5.18", "core", "a tree core, node ids", barrier="launch", graphs=True, plans=True),
-    Era("0.5.20", "core", "receipts", barrier="launch", graphs=True, plans=True),
-    Era("0.5.23", "core", "its Python core", barrier="launch", graphs=True, plans=True),
-    Era("0.5.23-rust", "core", "its Rust core", barrier="launch", graphs=True, plans=True),
+    Era("0.5.18", "core", "a tree core, node ids", **LATE),
+    Era("0.5.20", "core", "receipts", **LATE),
+    Era("0.5.23", "core", "its Python core", **LATE),
+    Era("0.5.23-rust", "core", "its Rust core", **LATE),
 )
 
 

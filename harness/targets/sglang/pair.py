@@ -17,7 +17,7 @@ from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Device
 from harness.targets.sglang.prompts import Prompt
 from harness.targets.sglang.release import Release
-from harness.targets.sglang.world import CACHE, SPINS, Launch, World
+from harness.targets.sglang.world import CACHE, SERVE, SPINS, Launch, World, serve
 
 RANKS = 2
 T = TypeVar("T")
@@ -67,6 +67,8 @@ class Pair:
                 if name != "fwd":
                     spawn(f"{name}{number}", world.run_stream(name), daemon=True)
         for prompt in first.prompts:
+            if prompt.served:
+                continue
             spawn(f"R{prompt.id}", self._client(prompt))
             if prompt.abort:
                 spawn(f"A{prompt.id}", self._leave(prompt))
@@ -76,8 +78,7 @@ class Pair:
         while prompt.waits_for is not None and prompt.waits_for not in ended:
             await self.kernel.wait(self._answers, "client.think")
         await self.kernel.point("client.send", ("inbox",))
-        for world in self.ranks:
-            world.post(prompt)
+        self._post(prompt)
         while prompt.rid not in ended:
             await self.kernel.wait(self._answers, "client.wait")
 
@@ -99,14 +100,36 @@ class Pair:
                 world.kick()
 
     async def _loop(self) -> None:
+        await self._serve()
         idle = 0
         while True:
             if idle > SPINS and not self.ranks[0].has_mail:
                 await self.kernel.wait(self._changed, "scheduler.idle")
                 idle = 0
             await self.kernel.point("scheduler.receive", CACHE)
-            self._together(lambda world: world.receive())
-            idle = 0 if await self._pass() else idle + 1
+            idle = 0 if await self._turn() else idle + 1
+
+    async def _serve(self) -> None:
+        """As `World` does: before the story begins."""
+        served = [prompt for prompt in self.ranks[0].prompts if prompt.served]
+        if not served:
+            return
+        await self.kernel.point(SERVE, CACHE)
+        self._serving(True)
+        await serve(served, self._post, self._turn)
+        self._serving(False)
+
+    def _serving(self, now: bool) -> None:
+        for world in self.ranks:
+            world.serving = now
+
+    def _post(self, prompt: Prompt) -> None:
+        for world in self.ranks:
+            world.post(prompt)
+
+    async def _turn(self) -> bool:
+        self._together(lambda world: world.receive())
+        return await self._pass()
 
     async def _pass(self) -> bool:
         """A pass of `event_loop_normal` on both ranks; whether there was a batch."""
@@ -115,12 +138,12 @@ class Pair:
         batches = self._together(lambda world: world.schedule())
         _same([_told(batch) for batch in batches])
         if batches[0]:
-            await self.kernel.point("scheduler.launch", CACHE)
+            await self.ranks[0].stand("scheduler.launch")
             pairs = zip(self.ranks, batches, strict=True)
             launched = [world.launch(batch) for world, batch in pairs]
             while not all(launch.done.query() for launch, _ in launched):
                 await self.kernel.wait(self._changed, "scheduler.synchronize")
-            await self.kernel.point("scheduler.process", CACHE)
+            await self.ranks[0].stand("scheduler.process")
             self._process(batches, launched)
         else:
             self._together(lambda world: world.scheduler.on_idle())

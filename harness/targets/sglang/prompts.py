@@ -22,6 +22,7 @@ class Prompt:
     after: str | None  # whose conversation it goes on with
     waits_for: str | None  # whose answer its client waits for before it sends
     abort: bool
+    served: bool  # before the story begins
 
     @property
     def rid(self) -> str:
@@ -53,8 +54,9 @@ def prompts_of(scenario: Scenario) -> list[Prompt]:
     page = page_of(scenario)
     rows: list[dict[str, Any]] = scenario["requests"]
     known = [row["id"] for row in rows]
+    served = int(scenario.get("served", 0))
     prompts = []
-    for row in rows:
+    for at, row in enumerate(rows):
         before = f"r{row['id'] - 1}" if row["id"] - 1 in known else None
         prompts.append(
             Prompt(
@@ -67,6 +69,7 @@ def prompts_of(scenario: Scenario) -> list[Prompt]:
                 after=before if row["turn"] else None,
                 waits_for=before if row["turn"] or row["waits"] else None,
                 abort=row["abort"],
+                served=at < served,
             )
         )
     return prompts

@@ -142,6 +142,7 @@ def page(finding: Finding, replay: Replay, story: str) -> str:
 
 F, W and M are FULL, window and recurrent state on the device, f, w and m on the host, a dot where
 absent. `sched` is the scheduler, `fwd` the forward stream, `d2h` and `h2d` the copy streams.
+At `scheduler.serve` requests come and go one after the other, before the story begins.
 
 ```text
 {story.strip()}
@@ -163,7 +164,9 @@ def _how(finding: Finding) -> str:
 
 def configuration(replay: Replay) -> str:
     """The launch that the scenario stands for, in the words of its flags."""
-    shape, components = shape_of(replay.scenario), replay.scenario["components"]
+    shape = shape_of(replay.scenario)
+    kinds = {"full": True, "swa": shape.window > 0, "mamba": shape.states > 0}
+    components = "+".join(kind for kind, there in kinds.items() if there)
     flags = [
         "SGLANG_ENABLE_UNIFIED_RADIX_TREE=1",
         f"--page-size {shape.page_size}",

@@ -21,6 +21,7 @@ from harness.targets.sglang.view import View
 from harness.targets.sglang.world import World
 
 STEP_LIMIT = 3_000
+ALONE = ", one request at a time"  # before the story begins
 
 
 class Seat(NamedTuple):
@@ -57,6 +58,10 @@ class _Stage:
             seat.world.watchers = [seat.view]
         first.world.watchers += [*self.oracles, self.marks]
         self.kernel = first.world.kernel
+
+    @property
+    def serving(self) -> bool:
+        return self.seats[0].world.serving
 
     def start(self) -> None:
         (self.pair or self.seats[0].world).start()
@@ -103,6 +108,8 @@ class ReleaseRunner:
             last = next(task for task in kernel.tasks if task.name == ended.task)
             spectator.after_step(last, last.point)
         verdict = _judge(ended)
+        if verdict is not None and stage.serving:
+            verdict = verdict._replace(signature=verdict.signature + ALONE)
         if verdict is None:
             try:
                 stage.rest()

@@ -27,17 +27,25 @@ _REQUEST: dict[str, Knob] = {
     "waits": Feature(0.5),  # is sent when the request before it has ended
     "abort": Feature(0.15),
 }
-COMPONENTS = ("full+swa", "full", "full+mamba")
+COMPONENTS = ("full+swa", "full+swa", "full", "full+mamba")
+ALL_THREE = "full+swa+mamba"
+PLAIN: dict[str, Any] = {
+    "overlap": False,
+    "mixed": False,
+    "schedule_policy": "fcfs",
+    "running": 1,
+}
 POLICIES = ("write_through", "write_through_selective", "write_back")
 
 
 def swarm(era: Era | None = None) -> Swarm:
     """Every schedule its own sizes, policies and request mix: those that this release takes, or
     that any does."""
+    all_three = (ALL_THREE,) if era is None or era.all_three else ()
     small = (0.5, 0.5) if era is None or era.small_host else ()
     return Swarm(
         knobs={
-            "components": Options(("full+swa", "full+swa", "full", "full+mamba")),
+            "components": Options((*COMPONENTS, *all_three)),
             "page_size": Options((1, 1, 2, 4, 64, 256)),
             "window": Number(1, 8),
             "spare": Number(0, 10),  # pages beyond what the largest request needs
@@ -52,6 +60,7 @@ def swarm(era: Era | None = None) -> Swarm:
             "together": Feature(0.8),  # so many at once, where the release asks its context
             "overlap": Feature(0.5),
             "ranks": Options((1, 1, 1, 1, 2)),
+            "served": Options((0, 0, 1, 2, 3)),  # requests that ended before the story begins
             "mixed": Feature(0.1),
             "schedule_policy": Options(("fcfs", "lpm")),
             "requests": Many(_REQUEST, 1, 10),
@@ -61,29 +70,88 @@ def swarm(era: Era | None = None) -> Swarm:
 
 
 def simpler(scenario: Scenario) -> Iterator[Scenario]:
-    """Scenarios that differ in one knob and are simpler there."""
-    yield from swarm().smaller(scenario)
+    """Scenarios that tell the same in less. Sizes are kept as they came out, so that a request less
+    does not change what the others meet: then requests that are served before the story begins, or
+    are fewer or shorter, and then the sizes themselves."""
+    sizes = shape_of(scenario)
+    pinned = scenario if "sizes" in scenario else {**scenario, "sizes": sizes._asdict()}
+    yield from _served(pinned)
+    for name in ("requests", "stretch", "ranks", "together"):
+        if name in pinned:
+            for value in swarm().knobs[name].smaller(pinned[name]):
+                yield {**pinned, name: value}
+    for shape in _smaller_sizes(pinned, sizes):
+        yield {**pinned, "sizes": shape._asdict()}
+    if pinned is not scenario:
+        yield from swarm().smaller(scenario)
+
+
+def _served(scenario: Scenario) -> Iterator[Scenario]:
+    """One request more has been served before the story begins."""
+    rows, served = scenario["requests"], int(scenario.get("served", 0))
+    for at in range(served, len(rows)):
+        moved = [*rows[:served], rows[at], *rows[served:at], *rows[at + 1 :]]
+        yield {**scenario, "requests": moved, "served": served + 1}
+
+
+def _smaller_sizes(scenario: Scenario, shape: Shape) -> Iterator[Shape]:
+    """Fewer features, fewer chunks, smaller pools; never too small for a request that is alone."""
+    for name, value in PLAIN.items():
+        if getattr(shape, name) != value:
+            yield shape._replace(**{name: value})
+    if shape.ratio not in (0, 1):
+        yield shape._replace(ratio=1.0)
+    for times in (8, 4, 2):
+        chunk = shape.chunk * times
+        if chunk < 2 * shape.context:
+            yield _roomy(scenario, shape._replace(chunk=chunk, prefill=4 * chunk))
+    least = _roomy(scenario, shape._replace(full=0, swa=0))
+    for name in ("full", "swa"):
+        step = (getattr(shape, name) - getattr(least, name)) // shape.page_size
+        while step > 0:
+            size = getattr(shape, name) - step * shape.page_size
+            yield _roomy(scenario, shape._replace(**{name: size}))
+            step //= 2
+    least_states = 3 * shape.running + 1
+    if shape.states > least_states:
+        yield shape._replace(states=least_states)
+        yield shape._replace(states=shape.states - 1)
+
+
+def _roomy(scenario: Scenario, shape: Shape) -> Shape:
+    """The same with pools that are large enough."""
+    full, swa = _least(scenario, shape.page_size, shape.chunk, shape.window)
+    swa = max(shape.swa, swa)
+    return shape._replace(swa=swa, full=max(shape.full, full, swa))
+
+
+def _least(scenario: Scenario, page: int, chunk: int, window: int) -> tuple[int, int]:
+    """The smallest pools in which the largest request fits with room to spare, whatever its own
+    prefix keeps locked meanwhile: FULL, and 0 or SWA."""
+    full = _pages(_longest(scenario, page) + 8 + chunk, page) + 3 * page
+    if not window:
+        return full, 0
+    locked = chunk + window + ANSWER_AT_MOST + 2  # a node that reaches into the window
+    return full, _pages(locked + max(chunk, window), page) + 3 * page
 
 
 def shape_of(scenario: Scenario) -> Shape:
     """The server of a scenario: the sizes that it states, or such that its largest request fits
-    with room to spare, whatever its own prefix keeps locked meanwhile."""
+    with room to spare."""
     if "sizes" in scenario:
         return Shape(**scenario["sizes"])
     mamba, windowed = _has(scenario, "mamba"), _has(scenario, "swa")
     page = page_of(scenario)
     window = scenario["window"] * (page if page < 64 else page // 2) if windowed else 0
     chunk = max(scenario["chunk"] * page, 2)
-    longest = _longest(scenario, page)
-    locked = chunk + window + ANSWER_AT_MOST + 2  # a node that reaches into the window
-    swa = _pages(locked + max(chunk, window), page) + (3 + scenario["swa_spare"]) * page
-    full = _pages(longest + 8 + chunk, page) + (3 + scenario["spare"]) * page
-    full = max(full, swa) if windowed else full  # admission reserves a whole window of both
     running = scenario["running"]
+    full, swa = _least(scenario, page, chunk, window)
+    full += scenario["spare"] * page
+    swa += scenario["swa_spare"] * page if windowed else 0
     return Shape(
         page_size=page,
-        full=full,
-        swa=swa if windowed else 0,
+        full=max(full, swa),  # admission reserves a whole window of both
+        swa=swa,
         window=window,
         states=3 * running + 1 + scenario["states"] if mamba else 0,
         ratio=scenario["ratio"],
@@ -91,7 +159,7 @@ def shape_of(scenario: Scenario) -> Shape:
         chunk=chunk,
         prefill=4 * chunk,
         running=running,
-        context=longest + 64,
+        context=_longest(scenario, page) + 64,
         overlap=scenario["overlap"] and not mamba and scenario.get("ranks", 1) == 1,
         mixed=scenario["mixed"],
         schedule_policy=scenario["schedule_policy"],
@@ -104,13 +172,13 @@ def _has(scenario: Scenario, component: str) -> bool:
 
 def _longest(scenario: Scenario, page: int) -> int:
     """Tokens of the longest request with its answer, over all turns of its conversation."""
-    best = before = 0
-    for row in scenario["requests"]:
+    said: dict[int, int] = {}
+    for row in sorted(scenario["requests"], key=lambda row: int(row["id"])):
         own = 1 + row["own"] + row["pages"] * page
-        start = before if row["turn"] and before else shared_of(scenario, row)
-        before = start + own + row["answer"]
-        best = max(best, before)
-    return best
+        before = said.get(row["id"] - 1) if row["turn"] else None
+        start = shared_of(scenario, row) if before is None else before
+        said[row["id"]] = start + own + row["answer"]
+    return max(said.values(), default=0)
 
 
 def _pages(tokens: int, page: int) -> int:

@@ -70,7 +70,8 @@ def build_pools(release: Release, shape: Shape) -> Pools:
             need_sort=False,
             **common,
         )
-        return Pools(rows, allocator, kv.full_kv_pool, kv.swa_kv_pool, None)
+        states = rows.mamba_pool if shape.states else None
+        return Pools(rows, allocator, kv.full_kv_pool, kv.swa_kv_pool, states)
     if shape.states:
         kv = make(
             "HybridLinearKVPool",
@@ -123,13 +124,14 @@ def _rows(release: Release, shape: Shape) -> Any:
     if not shape.states:
         return release.make("ReqToTokenPool", **plain)
     kinds = SimpleNamespace(conv=torch.int64, temporal=torch.int64)
+    layer = 2 if shape.window else 1  # behind those that attend
     sizes = SimpleNamespace(conv=[(1, 1)], temporal=(1, 1, 1))
     return release.make(
         "HybridReqToTokenPool",
         mamba_size=shape.states,
         mamba_spec_state_size=shape.running,
-        cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[1]),
-        mamba_layer_ids=[1],
+        cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[layer]),
+        mamba_layer_ids=[layer],
         enable_mamba_extra_buffer=False,
         enable_overlap_schedule=shape.overlap,
         **plain,

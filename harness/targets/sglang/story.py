@@ -10,7 +10,7 @@ from harness.hunt.story import Step, Story
 from harness.targets.sglang.oracles import Ledger
 from harness.targets.sglang.runner import ReleaseRunner, Seat
 from harness.targets.sglang.view import Node, View
-from harness.targets.sglang.world import World
+from harness.targets.sglang.world import SERVE, World
 
 LETTERS = {"full": "F", "swa": "W", "mamba": "M"}
 
@@ -32,7 +32,8 @@ class Teller:
     def after_step(self, task: Task, point: Point) -> None:
         assert self._before is not None
         after = _all(self._seats)
-        told = (*changes(self._before, after), *_pools(self._before, after))
+        served = _served(self._seats[0].world) if point.name == SERVE else []
+        told = (*served, *changes(self._before, after), *_pools(self._before, after))
         self.steps.append(Step(len(self.steps) + 1, task.name, point.name, (), told))
         self._before = after
 
@@ -89,6 +90,12 @@ def _state(node: Node, view: View, world: World) -> NodeState:
     tiers = f"{device} {host}" if world.shape.hierarchical else device
     label = f"node {node.id} [{node.start}:{node.stop}) of {node.parent}"
     return NodeState(label, tiers + marks, locks)
+
+
+def _served(world: World) -> list[str]:
+    """Who came before the story begins."""
+    rids = ", ".join(prompt.rid for prompt in world.prompts if prompt.served)
+    return [f"one after the other, each alone: {rids}"]
 
 
 def _letter(slots: object, letter: str) -> str:

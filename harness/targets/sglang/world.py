@@ -12,13 +12,14 @@ between the launch of a batch and the processing of its result, as on a GPU, and
 Invariant: the scenario and the choices decide everything.
 """
 
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
+from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Copy, Device, Event, Stream
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
@@ -28,8 +29,11 @@ from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
 
 CACHE = ("cache",)
+SERVE = "scheduler.serve"
 SPINS = 3  # passes without a batch before the loop waits for something to change
 PASSES_AT_REST = 40
+PASSES_ALONE = 1_000  # of one request with nobody beside it
+Pass = Callable[[list[Any]], Awaitable[bool]]
 
 
 def copy_streams(controller: Any) -> tuple[Stream, Stream]:
@@ -38,6 +42,22 @@ def copy_streams(controller: Any) -> tuple[Stream, Stream]:
     if engine is not None:
         return engine.device_to_host_stream, engine.host_to_device_stream
     return controller.write_stream, controller.load_stream
+
+
+async def serve(
+    prompts: Sequence[Prompt],
+    post: Callable[[Prompt], None],
+    turn: Callable[[], Awaitable[bool]],
+) -> None:
+    """One request after the other, with nobody beside it, each until the loop has nothing to do."""
+    for prompt in prompts:
+        post(prompt)
+        idle = passes = 0
+        while idle <= SPINS:
+            idle = 0 if await turn() else idle + 1
+            passes += 1
+            if passes > PASSES_ALONE:
+                raise Broken("P1", "a request that is alone never ends", prompt.rid, "no end")
 
 
 class Launch:
@@ -122,6 +142,7 @@ class World:
         self.truth: dict[str, Any] = {}  # a token for each position
         self.era = release.era
         self._launched: Launch | None = None
+        self.serving = False  # the story has not begun
         self.in_flight: list[Launch] = []  # batches that the model has yet to run
         self.inbox: list[Any] = []
         self._changed = changed or Signal("changed")
@@ -142,6 +163,8 @@ class World:
         for name in self.streams:
             spawn(name, self.run_stream(name), daemon=True)
         for prompt in self.prompts:
+            if prompt.served:
+                continue
             spawn(f"R{prompt.id}", self._client(prompt))
             if prompt.abort:
                 spawn(f"A{prompt.id}", self._leave(prompt))
@@ -179,6 +202,7 @@ class World:
         run = self._pass_overlapped if self.shape.overlap else self._pass
         results: list[tuple[Any, Any, Launch]] = []
         self.scheduler.result_queue = results
+        await self._serve(run, results)
         idle = 0
         while True:
             if idle > SPINS and not self.inbox:
@@ -189,9 +213,30 @@ class World:
             busy = await run(results)
             idle = 0 if busy else idle + 1
 
+    async def _serve(self, run: Pass, results: list[Any]) -> None:
+        """Before the story begins: the same passes, for one request after the other, and whatever
+        goes to a stream runs at once. All of it is one step."""
+        served = [prompt for prompt in self.prompts if prompt.served]
+        if not served:
+            return
+        await self.kernel.point(SERVE, CACHE)
+        self.serving = True
+
+        async def turn() -> bool:
+            self.receive()
+            return await run(results)
+
+        await serve(served, self.post, turn)
+        self.serving = False
+
     async def turn(self) -> None:
         """The loop begins a pass."""
         await self.kernel.point("scheduler.receive", CACHE)
+
+    async def stand(self, point: str) -> None:
+        """Others may run here, unless the story has not begun."""
+        if not self.serving:
+            await self.kernel.point(point, CACHE)
 
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_normal`; whether there was a batch."""
@@ -199,10 +244,10 @@ class World:
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.kernel.point("scheduler.launch", CACHE)
+            await self.stand("scheduler.launch")
             launch, result = self.launch(batch)
             await self._synchronize(launch)
-            await self.kernel.point("scheduler.process", CACHE)
+            await self.stand("scheduler.process")
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -222,7 +267,7 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.kernel.point("scheduler.launch", CACHE)
+            await self.stand("scheduler.launch")
             launch, result = self.launch(batch)
             if self.era.barrier == "launch":
                 self._wait_for_forward()
@@ -266,7 +311,7 @@ class World:
     async def _process_oldest(self, results: list[tuple[Any, Any, Launch]]) -> None:
         batch, result, launch = results[0]
         await self._synchronize(launch)
-        await self.kernel.point("scheduler.process", CACHE)
+        await self.stand("scheduler.process")
         results.pop(0)
         self.process(batch, result)
 
@@ -383,6 +428,8 @@ class World:
         self._changed.fire()
 
     def _start_streams(self) -> None:
+        if self.serving:
+            self.drain()
         for name, stream in self.streams.items():
             if stream.ready:
                 self.issued[name].fire()
@@ -391,7 +438,7 @@ class World:
         """All requests have ended: what is in flight lands, and the loop turns until it is idle."""
         scheduler = self.scheduler
         for _ in range(PASSES_AT_REST):
-            self._drain()
+            self.drain()
             for batch, result, _ in scheduler.result_queue:
                 self.process(batch, result)
             scheduler.result_queue.clear()
@@ -405,7 +452,8 @@ class World:
                 return
             self.settle()
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """All that waits in a stream runs."""
         while any(stream.ready for stream in self.streams.values()):
             for stream in self.streams.values():
                 stream.run_next()

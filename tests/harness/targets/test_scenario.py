@@ -1,5 +1,7 @@
 """Small servers: what is drawn is what a release accepts, and every request fits."""
 
+from itertools import islice
+
 import pytest
 
 from harness.targets.sglang.eras import era_of
@@ -22,6 +24,48 @@ def test_every_request_fits_into_an_empty_cache(seed: int) -> None:
     if shape.states:
         assert shape.page_size == 1
         assert shape.states > 3 * shape.running
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_simpler_scenarios_keep_room_for_a_request_that_is_alone(seed: int) -> None:
+    for scenario in islice(simpler(swarm().draw(seed)), 80):
+        shape, prompts = shape_of(scenario), prompts_of(scenario)
+        for prompt in prompts:
+            assert len(prompt.tokens(prompts)) + prompt.answer + shape.page_size < shape.full
+        if shape.window:
+            assert max(shape.chunk, shape.window) + shape.page_size < shape.swa <= shape.full
+        if shape.states:
+            assert shape.states > 3 * shape.running
+
+
+def test_a_request_less_leaves_the_sizes_as_they_are() -> None:
+    scenario = swarm().draw(7)
+    sizes = shape_of(scenario)
+    fewer = [
+        one
+        for one in simpler(scenario)
+        if "sizes" in one and len(one["requests"]) < len(scenario["requests"])
+    ]
+    assert fewer
+    assert all(shape_of(one) == sizes for one in fewer)
+
+
+def test_a_request_can_be_served_before_the_story_begins() -> None:
+    rows = [{"shared": 1}, {"shared": 2}, {"shared": 3}]
+    scenario = complete({"requests": rows})
+    assert not any(prompt.served for prompt in prompts_of(scenario))
+    sooner = [one for one in simpler(scenario) if one.get("served") == 1]
+    served = [[prompt.id for prompt in prompts_of(one) if prompt.served] for one in sooner]
+    assert served == [[0], [1], [2]]
+
+
+def test_all_three_components_are_drawn_where_a_release_can_copy_them_together() -> None:
+    def drawn(version: str) -> bool:
+        seen = (swarm(era_of(version)).draw(seed)["components"] for seed in SEEDS)
+        return "full+swa+mamba" in seen
+
+    assert not drawn("0.5.15")
+    assert drawn("0.5.18")
 
 
 def ratios(version: str) -> set[float]:
