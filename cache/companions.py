@@ -62,6 +62,17 @@ class CompanionSlots:
         """Copy what `other` holds for `source` to where it belongs for `target`."""
         self.store.take(other.store, other.of(source), self.of(target))
 
+    @property
+    def body_bytes(self) -> int:
+        return self.store.body_bytes
+
+    def bodies(self, slots: list[int]) -> list[memoryview]:
+        """As those of a `Store`, and `restore` too."""
+        return self.store.bodies(self.of(slots))
+
+    def restore(self, slot: int, print_: int, body: memoryview) -> None:
+        self.store.restore(self.of([slot])[0], print_ ^ self._mark, body)
+
     def join(self, slots: list[int], owner: Owner) -> None:
         """`slots` have become `owner`'s, out of free ones."""
 
@@ -121,12 +132,15 @@ class OwnSlots(CompanionSlots):
 
 class AccompaniedStore:
     """A `Store` whose slots have companions. Whatever is written, copied or forgotten here is so
-    with all of them; what is read is the owner's."""
+    with all of them; what is read is the owner's, as is what goes to storage and comes from it."""
 
     def __init__(self, bare: Store, companions: tuple[CompanionSlots, ...]) -> None:
         self._bare = bare
         self._companions = companions
         self.read = bare.read
+        self.bodies = bare.bodies
+        self.restore = bare.restore
+        self.body_bytes = bare.body_bytes
 
     def write(self, slots: list[int], prints: list[int]) -> None:
         """Compute wrote the pages, and with them what belongs to them."""

@@ -7,17 +7,37 @@ corrects it. Invariant: persists run and are acknowledged in order, so no tail g
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from cache.config import FULL, HOST, MAMBA, Tier
 from cache.locks import NOT_HELD, LockTable
 from cache.observer import Observer
 from cache.packing import pack
+from cache.pools import SlotPool
 from cache.residency import Residency
-from cache.storage.contract import ROOT, Page, Status, Storage
+from cache.storage.contract import ROOT, Page, Status, Storage, Stored
 from cache.storage_moves import Persist, Source
 from cache.strands import ITSELF, Strand
 from cache.transfers import CopyState
 from cache.tree import Node
+
+
+class Parcel(NamedTuple):
+    """What goes to storage of one node and strand: the slots that it lies in, and by slot the
+    names of the page and of its head."""
+
+    strand: Strand
+    pool: SlotPool
+    slots: list[int]
+    names: list[tuple[bytes, bytes]]
+
+
+class Sent(NamedTuple):
+    """What storage was given, and what it said."""
+
+    pages: list[Page]
+    stored: Stored
+
 
 NameOf = Callable[[int, int], bytes]  # of a strand's object for a page, by its fingerprint
 
@@ -63,10 +83,25 @@ class Persists:
 
     def run(self, persist: Persist) -> None:
         """Storage takes the pages, or does not."""
-        assert persist is next(p for p in self.queue if p.outstanding), "persists run in order"
         pages = self._pages_of(persist)
-        self._observer.persisting(persist, pages)
-        persist.stored, persist.status = self._backend.put(pages)
+        self.answer(persist, Sent(pages, self._backend.put(pages)))
+
+    def question(self, persist: Persist) -> Callable[[], Sent]:
+        """`run` in two: what this returns may be called in another thread, which reads the slots
+        and has storage take them; `answer` then. The slots are kept until the acknowledgement."""
+        parcels = self._parcels_of(persist)
+
+        def put() -> Sent:
+            pages = [page for parcel in parcels for page in self._wrap(parcel)]
+            return Sent(pages, self._backend.put(pages))
+
+        return put
+
+    def answer(self, persist: Persist, sent: Sent) -> None:
+        """Storage has said how much of it it took."""
+        assert persist is next(p for p in self.queue if p.outstanding), "persists run in order"
+        self._observer.persisting(persist, sent.pages)
+        persist.stored, persist.status = sent.stored
         persist.state = CopyState.RAN
 
     def acknowledge(self, persist: Persist) -> None:
@@ -137,7 +172,11 @@ class Persists:
 
     def _pages_of(self, persist: Persist) -> list[Page]:
         """In the order of the sources; what is read is what lies in the slots now."""
-        pages, share = list[Page](), self._share
+        return [page for parcel in self._parcels_of(persist) for page in self._wrap(parcel)]
+
+    def _parcels_of(self, persist: Persist) -> list[Parcel]:
+        """Everything of the pages but what lies in their slots."""
+        parcels = []
         for node, strand, slots in persist.sources:
             pool = self._residency.pools[HOST, strand.component]
             prints = self._residency.tree.prints(node)
@@ -147,11 +186,20 @@ class Persists:
             heads = [*above[-1:], *prints] if above else [0, *prints]
             named = prints[-1:] if strand.component is MAMBA else prints
             owner = FULL if ITSELF in strand.parts else strand.component
-            for print_, head, contents in zip(named, heads, strand.read(pool, slots), strict=False):
+            names = []
+            for print_, head in zip(named, heads, strict=False):
                 key = self._name_of(strand.number, print_)
-                payload = pack(strand.number, contents, share)
                 if strand.number != FULL:
-                    pages.append(Page(key, self._name_of(owner, print_), payload))
+                    names.append((key, self._name_of(owner, print_)))
                 else:
-                    pages.append(Page(key, self._name_of(FULL, head) if head else ROOT, payload))
-        return pages
+                    names.append((key, self._name_of(FULL, head) if head else ROOT))
+            parcels.append(Parcel(strand, pool, slots, names))
+        return parcels
+
+    def _wrap(self, parcel: Parcel) -> list[Page]:
+        strand, pool, slots, names = parcel
+        contents, bodies = strand.read(pool, slots), strand.bodies(pool, slots)
+        return [
+            Page(key, head, pack(strand.number, content, self._share, body))
+            for (key, head), content, body in zip(names, contents, bodies, strict=False)
+        ]

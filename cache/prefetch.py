@@ -6,6 +6,9 @@ Invariant: from the first question to the graft the anchor is locked on the host
 policy keeps no closure, on the device), so it cannot lose what the graft hangs below.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from cache.components import Rules
 from cache.config import DEVICE, FULL, HOST, SWA, Component, PrefetchPolicy, StorageConfig, Tier
 from cache.eviction import HostEvictor
@@ -13,11 +16,11 @@ from cache.grafting import Grafting
 from cache.keys import Key
 from cache.locks import NOT_HELD, LockTable
 from cache.observer import Observer
-from cache.packing import unpack
+from cache.packing import bodies_of, unpack
 from cache.persist import NameOf
 from cache.pools import Owner
 from cache.residency import Residency
-from cache.storage.contract import Status, Storage
+from cache.storage.contract import Fetched, Presence, Status, Storage
 from cache.storage_moves import Outcome, Prefetch, PrefetchState, Reached, Wanted
 from cache.strands import Strand
 from cache.tree import Node, RadixTree
@@ -119,20 +122,25 @@ class Prefetches:
 
     def run(self, prefetch: Prefetch) -> None:
         """A reply of storage comes in."""
+        self.answer(prefetch, self.question(prefetch)())
+
+    def question(self, prefetch: Prefetch) -> Callable[[], Presence | Fetched]:
+        """`run` in two: what this returns may be called in another thread; `answer` then."""
         assert prefetch.outstanding, prefetch
         if prefetch.phase is PrefetchState.ASKED:
-            presence = self._backend.has([self._name(prefetch, w) for w in self._all(prefetch)])
-            prefetch.there, prefetch.status = presence
+            return partial(self._backend.has, self._names(prefetch, self._all(prefetch)))
+        return partial(self._backend.get, self._names(prefetch, self._batch(prefetch)))
+
+    def answer(self, prefetch: Prefetch, reply: Presence | Fetched) -> None:
+        """What is there is known, or what has come goes into its slots."""
+        assert prefetch.outstanding, prefetch
+        if isinstance(reply, Presence):
+            prefetch.there, prefetch.status = reply
             prefetch.phase = PrefetchState.ANSWERED
             return
-        batch = prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
-        fetched = self._backend.get([self._name(prefetch, wanted) for wanted in batch])
+        fetched, batch = reply, self._batch(prefetch)
         for wanted, payload in zip(batch, fetched.payloads, strict=False):
-            slot = prefetch.held[wanted.component][wanted.page]
-            contents = unpack(wanted.strand.number, payload, self._share)
-            pool = self._residency.pools[HOST, wanted.component]
-            self._observer.landing(prefetch, wanted, slot, contents)
-            wanted.strand.write(pool, slot, contents)
+            self._land(prefetch, wanted, payload)
         prefetch.status = fetched.status
         if prefetch.stopped:
             prefetch.phase = PrefetchState.ENDED
@@ -192,6 +200,13 @@ class Prefetches:
         self._observer.prefetch_reserved(prefetch)
         self._ask_on(prefetch)
 
+    def _land(self, prefetch: Prefetch, wanted: Wanted, payload: memoryview) -> None:
+        strand, slot = wanted.strand, prefetch.held[wanted.component][wanted.page]
+        contents = unpack(strand.number, payload, self._share, len(strand.parts))
+        pool = self._residency.pools[HOST, wanted.component]
+        self._observer.landing(prefetch, wanted, slot, contents)
+        strand.restore(pool, slot, contents, bodies_of(payload, strand.sizes(pool)))
+
     def _ask_on(self, prefetch: Prefetch) -> None:
         """The next batch, unless the last one fell short or was the last."""
         left = len(prefetch.wanted) - prefetch.arrived
@@ -243,6 +258,13 @@ class Prefetches:
     def _all(self, prefetch: Prefetch) -> list[Wanted]:
         pages = range(prefetch.start // self._page_size, prefetch.limit // self._page_size)
         return [Wanted(strand, page) for strand in self._strands for page in pages]
+
+    def _batch(self, prefetch: Prefetch) -> list[Wanted]:
+        """What storage has been asked for."""
+        return prefetch.wanted[prefetch.arrived : prefetch.arrived + prefetch.asked]
+
+    def _names(self, prefetch: Prefetch, objects: list[Wanted]) -> list[bytes]:
+        return [self._name(prefetch, wanted) for wanted in objects]
 
     def _name(self, prefetch: Prefetch, wanted: Wanted) -> bytes:
         prints = prefetch.key.prints(prefetch.limit // self._page_size)

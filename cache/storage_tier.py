@@ -15,14 +15,16 @@ from cache.keys import Key
 from cache.locks import LockTable
 from cache.observer import Observer
 from cache.packing import share_of
-from cache.persist import Persists
+from cache.persist import Persists, Sent
 from cache.prefetch import Prefetches
 from cache.residency import Residency
-from cache.storage.contract import Storage
+from cache.storage.contract import Fetched, Presence, Storage
 from cache.storage.naming import page_key
 from cache.storage_moves import Move, Persist, Prefetch, Reached
 from cache.strands import strands_of
 from cache.tree import Node, RadixTree
+
+Reply = Sent | Presence | Fetched
 
 
 class StorageTier:
@@ -124,6 +126,23 @@ class StorageTier:
             self.persists.run(move)
         else:
             self.prefetches.run(move)
+        self._observer.replied(move)
+
+    def question(self, move: Move) -> Callable[[], Reply]:
+        """`run` in two, for a stream of the world's own: what this returns asks storage, in
+        whatever thread; its reply then goes to `answer`, in the scheduler's."""
+        if isinstance(move, Persist):
+            return self.persists.question(move)
+        return self.prefetches.question(move)
+
+    def answer(self, move: Move, reply: Reply) -> None:
+        """Storage has replied to the question."""
+        if isinstance(move, Persist):
+            assert isinstance(reply, Sent)
+            self.persists.answer(move, reply)
+        else:
+            assert not isinstance(reply, Sent)
+            self.prefetches.answer(move, reply)
         self._observer.replied(move)
 
     def heed(self, move: Move, agreed: tuple[int, ...]) -> None:

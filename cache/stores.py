@@ -10,6 +10,8 @@ from typing import Protocol, Self
 from cache.config import Component, Tier
 from cache.keys import UNWRITTEN, gather
 
+NO_BODY = memoryview(b"")
+
 
 class Store(Protocol):
     """Page contents of one component on one tier."""
@@ -22,6 +24,23 @@ class Store(Protocol):
 
     def take(self, other: Self, source: list[int], target: list[int]) -> None:
         """Copy pages of `other`, of the same component, into slots of this store."""
+        ...
+
+    # -- to storage and back -------------------------------------------------------------------
+
+    @property
+    def body_bytes(self) -> int:
+        """What there is to a page beside its fingerprint; 0 where that is all."""
+        ...
+
+    def bodies(self, slots: list[int]) -> list[memoryview]:
+        """Copies of what lies in `slots`, `body_bytes` each, alike for every layout."""
+        ...
+
+    def restore(self, slot: int, print_: int, body: memoryview) -> None:
+        """A page comes back from storage. Where it has a body that is all that is taken: what the
+        slot then reads as is what rides in the body. Of a body of another length, which is none
+        of this store's, as much is taken as there is room for."""
         ...
 
 
@@ -46,6 +65,14 @@ class FingerprintStore:
 
     def take(self, other: "FingerprintStore", source: list[int], target: list[int]) -> None:
         self.write(target, other.read(source))
+
+    body_bytes = 0
+
+    def bodies(self, slots: list[int]) -> list[memoryview]:
+        return [NO_BODY] * len(slots)
+
+    def restore(self, slot: int, print_: int, body: memoryview) -> None:
+        self._prints[slot] = print_
 
 
 StoreMaker = Callable[[Tier, Component, int], Store]  # for so many slots of a place

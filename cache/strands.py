@@ -7,8 +7,10 @@ missing, for each is kept, refused and given up by itself.
 
 from typing import NamedTuple
 
+from cache.companions import CompanionSlots
 from cache.config import CacheConfig, Component
 from cache.pools import SlotPool
+from cache.stores import Store
 
 ITSELF = -1
 
@@ -26,19 +28,29 @@ class Strand(NamedTuple):
 
     def read(self, pool: SlotPool, slots: list[int]) -> list[tuple[int, ...]]:
         """What goes into its objects, slot by slot."""
-        columns = [
-            pool.bare.read(slots) if part == ITSELF else pool.companions[part].read(slots)
-            for part in self.parts
-        ]
-        return list(zip(*columns, strict=True))
+        return list(zip(*(place.read(slots) for place in self._places(pool)), strict=True))
 
-    def write(self, pool: SlotPool, slot: int, contents: tuple[int, ...]) -> None:
+    def bodies(self, pool: SlotPool, slots: list[int]) -> list[tuple[memoryview, ...]]:
+        """What lies behind that, slot by slot; empty where there is no more to a page."""
+        return list(zip(*(at.bodies(slots) for at in self._places(pool)), strict=True))
+
+    def sizes(self, pool: SlotPool) -> tuple[int, ...]:
+        """The bytes of each of the bodies."""
+        return tuple(place.body_bytes for place in self._places(pool))
+
+    def restore(
+        self,
+        pool: SlotPool,
+        slot: int,
+        contents: tuple[int, ...],
+        bodies: tuple[memoryview, ...],
+    ) -> None:
         """What has come in one of its objects."""
-        for part, content in zip(self.parts, contents, strict=True):
-            if part == ITSELF:
-                pool.bare.write([slot], [content])
-            else:
-                pool.companions[part].write([slot], [content])
+        for place, content, body in zip(self._places(pool), contents, bodies, strict=True):
+            place.restore(slot, content, body)
+
+    def _places(self, pool: SlotPool) -> list[Store | CompanionSlots]:
+        return [pool.bare if part == ITSELF else pool.companions[part] for part in self.parts]
 
 
 def strands_of(config: CacheConfig) -> tuple[Strand, ...]:

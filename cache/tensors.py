@@ -129,6 +129,29 @@ class TensorStore:
         if target:
             self._mover.move(self, target, other, source, layers)
 
+    # -- to storage and back -----------------------------------------------------------------------
+
+    @property
+    def body_bytes(self) -> int:
+        return self.shape.page_bytes
+
+    def bodies(self, slots: list[int]) -> list[memoryview]:
+        """Layer after layer, each a block with its trailer, as page_first_direct has them."""
+        if not slots:
+            return []
+        held = TensorStore(self.shape, len(slots), Layout.PAGE_FIRST_DIRECT)
+        DIRECT.move(held, list(range(len(slots))), self, slots, range(self.shape.layers))
+        return [memoryview(page) for page in held.bytes.flatten(1).numpy()]
+
+    def restore(self, slot: int, print_: int, body: memoryview) -> None:
+        held = TensorStore(self.shape, 1, Layout.PAGE_FIRST_DIRECT)
+        if len(body) != self.body_bytes:
+            DIRECT.move(held, [0], self, [slot], range(self.shape.layers))
+        page = held.bytes.view(-1).numpy()
+        taken = min(len(body), len(page))
+        page[:taken] = np.frombuffer(body, dtype=np.uint8, count=taken)
+        DIRECT.move(self, [slot], held, [0], range(self.shape.layers))
+
     # -- for a compute that fills pages itself, and for tests --------------------------------------
 
     def stamp(self, slots: list[int], prints: list[int]) -> None:

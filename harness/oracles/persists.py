@@ -215,7 +215,7 @@ class Persists(Oracle):
                 if payload is None:
                     self.report("M2", "persist.whole", f"{print_:016x} of {node} sent", persist)
                     continue
-                contents = unpack(strand.number, payload, storage.share)
+                contents = unpack(strand.number, payload, storage.share, len(strand.parts))
                 if contents != (print_,) * len(strand.parts):
                     seen = ", ".join(f"{content:016x}" for content in contents)
                     self.report("C1", f"persist.{strand.name}", f"{print_:016x} of {node}", seen)
