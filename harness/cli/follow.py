@@ -99,10 +99,13 @@ def _as_it_was(serving: Serving, settings: Mapping[str, Any]) -> Serving:
 
 
 def _with_nothing_to_compute(serving: Serving) -> Serving:
-    """Unless the model's own answers decide what comes next."""
+    """Unless what is computed decides what comes next: the model's own answers, or how many bytes
+    storage was given, by which it gives up others. It begins empty here, in memory."""
     if serving.compute != "model":
         return serving
-    if serving.decoding == "trace":
+    if serving.hicache_storage_backend:
+        serving = replace(serving, hicache_storage_backend="memory", storage_path="")
+    elif serving.decoding == "trace":
         return replace(serving, compute="null")
     return replace(serving, check_logits=0.0)
 

@@ -40,6 +40,7 @@ from harness.soak.plan import (
 from harness.soak.pools import pools_of
 from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
+from harness.soak.storage import StoragePlan
 from harness.soak.wall import recorded_clock
 from harness.verdict import EXIT_OF, Exit
 
@@ -97,7 +98,7 @@ def _with_reported_storage(context: click.Context, flags: dict[str, Any]) -> dic
     a launch was pasted, something else is asked for, or there is nothing for storage to be below.
     """
     whole = flags["hierarchical"] and flags["radix_cache"] and not flags["from_sglang"]
-    whole = whole and flags["compute"] != "model"  # which moves bytes, and storage keeps none
+    whole = whole and flags["compute"] != "model"  # of which all bytes would be kept
     if flags["hicache_storage_backend"] == NO_STORAGE:
         return {**flags, "hicache_storage_backend": ""}
     if typed(context, "hicache_storage_backend") or not whole:
@@ -128,6 +129,7 @@ MODEL_DEFAULTS: Mapping[str, object] = {
     "chunked_prefill_size": 512,
     "max_running_requests": 16,
     "shrink": 16,
+    "storage_size": 1.0,
 }
 
 
@@ -204,14 +206,20 @@ def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
         )
     if server.model is None and serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
-    if serving.hicache_storage_backend:
-        notes.append(
-            f"Storage ({serving.hicache_storage_backend}): its times are modelled by bandwidth and"
-            " latency, which are assumptions."
-        )
+    if server.storage is not None:
+        notes.append(_storage_note(server.storage, real=server.model is not None, clock=clock))
     if not serving.radix_cache:
         notes.append("The radix cache is off: the null cache is the baseline.")
     return notes
+
+
+def _storage_note(storage: StoragePlan, *, real: bool, clock: str) -> str:
+    if real and clock == "wall" and storage.troubles is None:
+        return f"Storage ({storage.backend}) keeps the pages' bytes; what it takes is measured."
+    return (
+        f"Storage ({storage.backend}): its times are modelled by bandwidth and latency, which are"
+        " assumptions."
+    )
 
 
 def _model_notes(model: ModelPlan, clock: str) -> list[str]:

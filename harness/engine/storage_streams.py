@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cache.config import CacheConfig
 from cache.contract import Cache
 from cache.storage_moves import Move, Persist, Prefetch, PrefetchState
+from cache.storage_tier import StorageTier
 from harness.engine.streams import SKEW
 from harness.engine.troubles import Trouble, TroublePlan
 from harness.explore.kernel import Kernel, Signal
@@ -90,26 +91,34 @@ class StorageStreams:
             if move is None:
                 await self._kernel.wait(self._asked[kind], "storage.idle")
                 continue
-            name = ("storage", move.kind, move.number)
-            await self._kernel.pause(self._seconds(move, rank), "storage.reply", name)
-            tier.run(move)
+            moved = _moved(move)
+            self.rank_bytes[rank][kind is Persist] += moved
+            await self._reply(tier, move, rank, moved)
             self._replied.fire()
 
-    def _seconds(self, move: Move, rank: int) -> float:
-        link, counted = self._link, self.rank_bytes[rank]
-        seconds = link.latency_s
-        if isinstance(move, Persist):
-            moved = sum(s.strand.slot_bytes * len(s.slots) for s in move.sources)
-            seconds += moved / link.write_bandwidth
-            counted[1] += moved
-        elif move.phase is PrefetchState.FETCHING:
-            batch = move.wanted[move.arrived : move.arrived + move.asked]
-            moved = sum(wanted.strand.slot_bytes for wanted in batch)
-            seconds += moved / link.read_bandwidth
-            counted[0] += moved
+    async def _reply(self, tier: StorageTier, move: Move, rank: int, moved: int) -> None:
+        """Over when storage has replied."""
+        name = ("storage", move.kind, move.number)
+        await self._kernel.pause(self._seconds(move, rank, moved), "storage.reply", name)
+        tier.run(move)
+
+    def _seconds(self, move: Move, rank: int, moved: int) -> float:
+        link = self._link
+        bandwidth = link.write_bandwidth if isinstance(move, Persist) else link.read_bandwidth
+        seconds = link.latency_s + moved / bandwidth
         if self._plan is not None and self._plan.at(self._kernel.now) is Trouble.SLOW:
             seconds *= link.slow_x
         if rank:
             kind = int(isinstance(move, Persist))
             seconds *= 1 + SKEW * SplitMix(derive(rank, kind, move.number)).unit()
         return round(seconds * 1e9) / 1e9
+
+
+def _moved(move: Move) -> int:
+    """The bytes of what storage is given or asked for; a question what is there has none."""
+    if isinstance(move, Persist):
+        return sum(s.strand.slot_bytes * len(s.slots) for s in move.sources)
+    if move.phase is not PrefetchState.FETCHING:
+        return 0
+    batch = move.wanted[move.arrived : move.arrived + move.asked]
+    return sum(wanted.strand.slot_bytes for wanted in batch)

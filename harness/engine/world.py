@@ -53,7 +53,7 @@ class World:
     Requests come from `sessions`, or from what `front` makes of the kernel and the scheduler;
     forwards are carried out by what `executor` makes of the kernel, or take modelled time; copies
     run on modelled streams, or on what `streams` makes of the kernel and of the signal that one has
-    landed."""
+    landed; storage is reached by `link`, or by what `storage` makes of the same two."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class World:
         front: Callable[[Kernel, Scheduler], Front] | None = None,
         executor: Callable[[Kernel], Executor] | None = None,
         streams: Callable[[Kernel, Signal], CopyStreams] | None = None,
+        storage: Callable[[Kernel, Signal], StorageStreams] | None = None,
         on_accept: Callable[[Job], None],
         on_job: Callable[[Job], None],
         on_gap: Callable[[float, int], None],
@@ -84,7 +85,11 @@ class World:
             if streams is not None
             else Streams(self.kernel, cache, compute, wake, outcomes=grain.copy_outcomes)
         )
-        self.storage = StorageStreams(self.kernel, cache, link or StorageLink(), wake, plan=trouble)
+        self.storage: StorageStreams = (
+            storage(self.kernel, wake)
+            if storage is not None
+            else StorageStreams(self.kernel, cache, link or StorageLink(), wake, plan=trouble)
+        )
         self.scheduler = Scheduler(
             self.kernel,
             cache,

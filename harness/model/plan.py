@@ -33,6 +33,11 @@ class ModelPlan:
                 f"--check-logits is a share of all requests, 0 to 1, not {self.check_logits}"
             )
 
+    @property
+    def content(self) -> str:
+        """What its pages hold, by which storage tells them from those of other models."""
+        return f"{self.dtype} of seed {self.seed} and {self.shape!r}"
+
     def page_bytes(self, config: CacheConfig) -> tuple[int, ...]:
         """What a slot really takes, fingerprints and scales included, by component."""
         found = [0] * len(config.page_bytes)

@@ -7,9 +7,11 @@ from cache.config import Tier
 from cache.transfers import Copy
 from cache.unified import UnifiedCache
 from harness.device.copies import Flight, close, links_of
+from harness.device.storage import WallStorage
 from harness.device.streams import Event, Stream
 from harness.device.wall import WallStreams
 from harness.engine.compute import Compute, Work
+from harness.engine.storage_streams import StorageLink, StorageStreams
 from harness.engine.streams import CopyStreams, Streams
 from harness.explore.kernel import Kernel, Picker, Signal
 from harness.model.executor import ModelExecutor
@@ -20,6 +22,7 @@ from harness.model.run import ModelRun
 from harness.record.forwards import Forwards
 from harness.record.summary import Number
 from harness.serve.wall_clock import WallClock
+from harness.soak.storage import StoragePlan
 
 
 class Computed:
@@ -29,6 +32,7 @@ class Computed:
     def __init__(
         self,
         plan: ModelPlan,
+        storage: StoragePlan | None,
         cache: UnifiedCache,
         clock: Picker,
         compute: Compute,
@@ -43,6 +47,8 @@ class Computed:
         self._device = plan.device
         self._streams: WallStreams | None = None
         self._links: list[dict[Tier, Stream]] = []
+        self._storage = storage
+        self._storage_thread: Stream | None = None
         self._clock = clock
         self._compute = compute
         self._on_wrong = on_wrong
@@ -74,6 +80,17 @@ class Computed:
         )
         return self._streams
 
+    def storage(self, kernel: Kernel, replied: Signal) -> StorageStreams:
+        """A thread on the wall clock; on another, and where storage is in trouble by plan, its
+        times are modelled."""
+        plan = self._storage
+        if plan is None:
+            return StorageStreams(kernel, self._cache, StorageLink(), replied)
+        if not isinstance(self._clock, WallClock) or plan.troubles is not None:
+            return StorageStreams(kernel, self._cache, plan.link, replied, plan=plan.troubles)
+        self._storage_thread = Stream("l3")
+        return WallStorage(kernel, self._clock, self._cache, self._storage_thread, replied)
+
     def _flights(self, copies: Sequence[Copy]) -> list[Flight]:
         assert self._streams is not None
         return self._streams.device.flights(copies)
@@ -87,17 +104,18 @@ class Computed:
 
     def close(self) -> None:
         self._launcher.close()
-        self._end_forwards()
-        close(self._links)
+        self._end()
 
     def cut(self) -> None:
         self._launcher.cut()
-        self._end_forwards()
-        close(self._links)
+        self._end()
 
-    def _end_forwards(self) -> None:
+    def _end(self) -> None:
         if self._forwards is not None:
             self._forwards.close()
+        close(self._links)
+        if self._storage_thread is not None:
+            self._storage_thread.close()
 
     def counters(self) -> dict[str, Number]:
         """How many forwards began ahead of load-backs, and how much N1 has recomputed."""

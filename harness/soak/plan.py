@@ -21,7 +21,7 @@ from harness.engine.scheduler import Limits
 from harness.engine.sizing import Sizing, size_pools
 from harness.soak.choice import choice
 from harness.soak.settings import DEFAULT_TRACE, DEFAULT_TRACE_SCALE, Serving, Traffic
-from harness.soak.storage import StoragePlan, plan_storage, storage_settings
+from harness.soak.storage import FINGERPRINTS, StoragePlan, plan_storage, storage_settings
 from workloads.arrivals import Arrivals, Burst, Constant, Gamma, Poisson, reschedule
 from workloads.bundled import bundled_trace
 from workloads.errors import WorkloadError
@@ -99,7 +99,8 @@ def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> 
     if model is not None:
         config = replace(config, page_bytes=model.page_bytes(config))
         _check_memory(config, model.device)
-    compute, storage = _compute(serving, shape, dtype, clock), plan_storage(serving, config)
+    compute = _compute(serving, shape, dtype, clock)
+    storage = plan_storage(serving, config, FINGERPRINTS if model is None else model.content)
     limits = _limits(serving, clock)
     return ServerPlan(shape, sizing, config, compute, limits, storage, serving.tp, model)
 
@@ -203,10 +204,6 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
         raise ConfigError("--compute model runs on one rank: add --tp 1")
     if not serving.radix_cache:
         raise ConfigError("--compute model needs the radix cache: drop --disable-radix-cache")
-    if serving.hicache_storage_backend:
-        raise ConfigError(
-            "storage keeps fingerprints and no bytes: leave --hicache-storage-backend out"
-        )
     if serving.companions:
         raise ConfigError("--compute model fills no companions: leave --companions out")
     if serving.mamba_ssm_dtype != "float32":

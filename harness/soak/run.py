@@ -113,6 +113,7 @@ class Soak:
             assert isinstance(self.cache, UnifiedCache)
             self._computed = Computed(
                 server.model,
+                server.storage,
                 self.cache,
                 self._clock,
                 server.compute,
@@ -131,6 +132,7 @@ class Soak:
             trouble=None if server.storage is None else server.storage.troubles,
             executor=None if self._computed is None else self._computed.executor,
             streams=None if self._computed is None else self._computed.streams,
+            storage=None if self._computed is None else self._computed.storage,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=recorder.itl,

@@ -15,26 +15,27 @@ from harness.engine.troubles import TroubledStorage, TroublePlan
 from harness.soak.choice import choice
 from harness.soak.settings import Serving
 
-STORED_BYTES = HEADER_BYTES + 8  # of a page whose content is a fingerprint
+FINGERPRINTS = "fingerprints"  # all there is to a page
+STORED_BYTES = HEADER_BYTES + 8  # of such a page
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """`capacity_pages` is what the size of all ranks comes to in FULL pages; every stored page, of
-    any rank, counts as one."""
+    """`capacity_bytes` is what all ranks together may keep. Where slots hold fingerprints it is
+    what the size asked for comes to in FULL pages; every stored page, of any rank, counts as one.
+    """
 
     backend: str
     path: str
     identity: bytes
-    capacity_pages: int
+    capacity_bytes: int
     link: StorageLink
     troubles: TroublePlan | None
 
     def open(self, folder: Path) -> Storage:
         """`folder` is where a file backend goes that was given no path. Raises `ConfigError`."""
-        capacity = self.capacity_pages * STORED_BYTES
         where = self.path or (str(folder) if self.backend == "file" else "")
-        return open_storage(self.backend, where, self.identity, capacity)
+        return open_storage(self.backend, where, self.identity, self.capacity_bytes)
 
 
 def storage_settings(serving: Serving) -> StorageConfig | None:
@@ -60,8 +61,9 @@ def storage_settings(serving: Serving) -> StorageConfig | None:
     )
 
 
-def plan_storage(serving: Serving, config: CacheConfig) -> StoragePlan | None:
-    """None without storage. Raises `ConfigError`."""
+def plan_storage(serving: Serving, config: CacheConfig, content: str) -> StoragePlan | None:
+    """None without storage. `content` names what is in a page beside its name, FINGERPRINTS where
+    that is nothing. Raises `ConfigError`."""
     backend = serving.hicache_storage_backend
     if not backend:
         return None
@@ -90,11 +92,9 @@ def plan_storage(serving: Serving, config: CacheConfig) -> StoragePlan | None:
             page_size=serving.page_size,
             tp=serving.tp,
             companions=",".join(serving.companions),
-            content="fingerprints",
+            content=content,
         ),
-        capacity_pages=int(
-            serving.tp * serving.storage_size * 1e9 / config.slot_bytes[Component.FULL]
-        ),
+        capacity_bytes=_capacity_bytes(serving, config, content),
         link=StorageLink(
             read_bandwidth=serving.storage_read_bandwidth * 1e9,
             write_bandwidth=serving.storage_write_bandwidth * 1e9,
@@ -102,6 +102,13 @@ def plan_storage(serving: Serving, config: CacheConfig) -> StoragePlan | None:
         ),
         troubles=TroublePlan(serving.storage_troubles) if serving.storage_troubles else None,
     )
+
+
+def _capacity_bytes(serving: Serving, config: CacheConfig, content: str) -> int:
+    size = serving.tp * serving.storage_size * 1e9
+    if content != FINGERPRINTS:
+        return int(size)
+    return int(size / config.slot_bytes[Component.FULL]) * STORED_BYTES
 
 
 def troubled(storage: Storage, plan: TroublePlan, now: Callable[[], float]) -> Storage:

@@ -137,3 +137,42 @@ def test_the_host_pool_of_a_gpu_is_pinned_and_no_larger_than_it_has_to_be(layout
     torch.cuda.synchronize()
     assert host.read([0, 2, 4]) == PRINTS
     assert host.damaged([0, 2, 4]) == []
+
+
+@every_pair
+def test_a_page_is_the_same_in_storage_whatever_the_layouts(first: Layout, second: Layout) -> None:
+    source, target = a_store(first), a_store(second)
+    source.write([5, 1], PRINTS[:2])
+    source.scales(1)[5] = torch.tensor([0.5, 4.0])
+    bodies = source.bodies([5, 1])
+    assert [len(body) for body in bodies] == [source.body_bytes] * 2
+    target.restore(3, 0, bodies[0])
+    target.restore(0, 0, bodies[1])
+    assert target.read([3, 0]) == PRINTS[:2]
+    assert target.damaged([3, 0]) == []
+    assert target.scales(1)[3].tolist() == [0.5, 4.0]
+    assert [bytes(body) for body in target.bodies([3, 0])] == [bytes(body) for body in bodies]
+    assert target.read([1, 2, 4, 5]) == [UNWRITTEN] * 4
+
+
+@every_layout
+def test_what_is_sent_to_storage_is_a_copy(layout: Layout) -> None:
+    store = a_store(layout)
+    store.write([2], PRINTS[:1])
+    (body,) = store.bodies([2])
+    before = bytes(body)
+    store.write([2], PRINTS[1:2])
+    assert bytes(body) == before
+    assert store.bodies([]) == []
+
+
+@every_layout
+def test_of_a_body_of_another_length_as_much_is_taken_as_there_is_room_for(layout: Layout) -> None:
+    store = a_store(layout)
+    store.write([0, 1], PRINTS[:2])
+    (body,) = store.bodies([0])
+    store.restore(1, 0, body[: SHAPE.block_bytes])  # the first layer's block
+    assert store.read([1]) == [TORN]
+    assert torch.equal(store.keys(0)[1], store.keys(0)[0])
+    store.restore(1, 0, memoryview(bytes(body) + b"more"))
+    assert store.read([0, 1]) == [PRINTS[0]] * 2

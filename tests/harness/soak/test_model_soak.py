@@ -1,7 +1,7 @@
 """A soak whose model is computed: on either clock, followed afterwards, checked by N1."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from cache.config import ConfigError, Tier
+from cache.storage.contract import Fetched
+from cache.storage.memory import MemoryStorage
+from harness.device.storage import WallStorage
 from harness.device.wall import WallStreams
 from harness.engine.job import Job
 from harness.explore.kernel import Kernel, Picker
@@ -71,12 +74,13 @@ def a_soak(
     *,
     wall: bool = False,
     oracles: Oracles = "every",
+    traffic: Traffic = TRAFFIC,
 ) -> Iterator[Soak]:
     manifest = Manifest(command="", clock="wall", seed=1, settings={}, workload={})
     with Recorder(RunDirectory.create(folder, "test"), manifest) as recorder:
         yield Soak(
             plan_server(serving, clock="wall" if wall else "virtual"),
-            plan_traffic(TRAFFIC),
+            plan_traffic(traffic),
             Watching(oracles=oracles),
             radix_cache=True,
             warmup_requests=0,
@@ -133,6 +137,71 @@ def _parts_where_a_decision_is_another(
         soak.drive()
     assert follower.parted is not None
     assert "the record goes on with" in str(follower.parted)
+
+
+STORED = replace(
+    SERVING,
+    hicache_ratio=1.0,
+    hicache_storage_backend="memory",
+    hicache_storage_prefetch_policy="wait_complete",
+    prefetch_threshold=16,
+    storage_size=0.1,
+)
+
+
+def test_logits_over_prefetched_pages_are_those_of_a_recomputation(tmp_path: Path) -> None:
+    with a_soak(tmp_path, STORED, None) as soak:
+        soaked = soak.run()
+    assert soaked.summary["violations"] == 0
+    assert soaked.summary["logits_checked_requests"] == 24
+    assert soaked.summary["prefetched_pages"] > 0
+    assert soaked.summary["storage_hit_tokens"] > soaked.summary["host_hit_tokens"]
+
+
+def test_n1_sees_that_storage_serves_the_bytes_of_another_page(tmp_path: Path) -> None:
+    with a_soak(tmp_path, STORED, None, oracles="off") as soak:
+        storage = soak.cache.storage
+        assert storage is not None
+        assert isinstance(storage.backend, MemoryStorage)
+        original, served = storage.backend.get, []
+
+        def get(keys: Sequence[bytes]) -> Fetched:
+            fetched = original(keys)
+            full = [p for p in fetched.payloads if len(p) == len(fetched.payloads[0])]
+            served.append(len(full))
+            return fetched._replace(
+                payloads=[full[0] if p in full else p for p in fetched.payloads]
+            )
+
+        storage.backend.get = get  # type: ignore[method-assign]
+        soaked = soak.run()
+    assert max(served) > 1
+    assert soaked.summary["violations"] > 0
+    first = (soaked.recorded.directory.path / "violations.jsonl").read_text().splitlines()[0]
+    assert '"oracle":"N1"' in first.replace(" ", "")
+
+
+@pytest.mark.parametrize("backend", ["memory", "file"])
+def test_a_run_that_storage_is_really_asked_in_is_followed(tmp_path: Path, backend: str) -> None:
+    serving = replace(STORED, hicache_storage_backend=backend, load_back_overlap="layer")
+    in_turn = replace(TRAFFIC, max_concurrency=1)  # each finds what those before it left behind
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with (
+        recorded_clock(kept) as clock,
+        a_soak(tmp_path, serving, clock, wall=True, traffic=in_turn) as soak,
+    ):
+        ended = soak.drive()
+        assert soak._recorder.violations == 0
+        assert isinstance(soak.world.storage, WallStorage)
+        assert soak.world.storage.read_bytes > 0
+        soak._storage.close()  # type: ignore[union-attr]
+    assert ended.reason == "finished"
+    follower = Follower(read_decisions(kept))
+    in_memory = replace(serving, hicache_storage_backend="memory", check_logits=0.0)
+    with a_soak(tmp_path, in_memory, follower, wall=True, traffic=in_turn) as again:
+        assert again.drive().reason == "finished"
+    assert again.world.digest == soak.world.digest
 
 
 def test_greedy_answers_are_the_same_on_either_clock(tmp_path: Path) -> None:
@@ -197,7 +266,6 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
         ({"companions": ("indexer",)}, "--companions"),
         ({"mamba_ssm_dtype": "bfloat16"}, "float32"),
         ({"model": "Llama-3.1-8B", "device": "tpu"}, "use cpu or cuda"),
-        ({"hicache_storage_backend": "memory", "model": "tiny-swa"}, "no bytes"),
     ],
 )
 def test_what_the_model_cannot_do_is_said_in_one_line(
