@@ -14,6 +14,9 @@ recomputed from scratch, and the bound of oracle N1 is 0.
                   and then over the spans                                          float64
     mean square   residuals squared, `width` of them            2^30 x width       float64
 
+A model that ranks have dealt out adds up partial sums of the same numbers, so the bounds are those
+of the whole width.
+
 So widths may be up to 18,872 and heads up to 1,032 wide, and `SPAN` is 1,024.
 
 Keys and values are rounded to the data type of the cache before anybody, their own token
@@ -42,9 +45,18 @@ def whole(x: Tensor, limit: int = ACTIVATION) -> Tensor:
 
 def project(x: Tensor, weight: Tensor, limit: int = ACTIVATION) -> Tensor:
     """x @ weight^T, scaled back to the spread of activations. `weight` is [out, in]."""
-    width = weight.shape[1]
+    return scaled(product(x, weight), weight.shape[1], limit)
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """x @ weight^T in whole numbers: of a rank that has a part of the width, its partial sums."""
+    return torch.nn.functional.linear(x, weight)
+
+
+def scaled(sums: Tensor, width: int, limit: int = ACTIVATION) -> Tensor:
+    """Sums over `width` products, scaled back to the spread of activations; they are used up."""
     assert width * ACTIVATION * WEIGHT <= 2**24, "wider sums would be rounded"
-    return whole(torch.nn.functional.linear(x, weight).mul_(_scale(width)), limit)
+    return whole(sums.mul_(_scale(width)), limit)
 
 
 def _scale(width: int) -> float:

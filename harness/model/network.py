@@ -17,7 +17,9 @@ from harness.model.exact import (
     SPREAD,
     attended,
     normalise,
+    product,
     project,
+    scaled,
     shares,
     softly,
     whole,
@@ -25,6 +27,7 @@ from harness.model.exact import (
 from harness.model.paged import PagedKv
 from harness.model.pieces import Piece
 from harness.model.recurrence import Recurrence
+from harness.model.shard import ALONE, Sums
 from harness.model.store import ModelStore
 from harness.model.weights import FULL, RECURRENT, Layer, Weights
 
@@ -38,7 +41,10 @@ def at_once(component: Component, layer: int) -> None:
 
 
 class Network:
-    """A model over the device stores of one cache; what `config` says of pages and window holds."""
+    """A model over the device stores of one cache; what `config` says of pages and window holds.
+
+    Where ranks have dealt it out, `shape`, `weights` and `stores` are this rank's part, and `sums`
+    are what it computes with the others: every rank computes the same forwards in one order."""
 
     def __init__(
         self,
@@ -46,16 +52,18 @@ class Network:
         weights: Weights,
         config: CacheConfig,
         stores: Mapping[Component, ModelStore],
+        sums: Sums = ALONE,
     ) -> None:
         self._shape = shape
         self._weights = weights
         self._config = config
         self._stores = stores
-        self._device = weights.embedding.device.type
+        self._sums = sums
+        self._device = str(weights.embedding.device)
         self._dim = shape.full.key_dim
         self._unit = SPREAD**2 * self._dim**0.5 / _SHARPNESS
         self._paged = {
-            component: PagedKv(stores[component], kv_heads=kind.kv_heads, dim=kind.key_dim)
+            component: PagedKv(stores[component], kind.kv_heads, kind.key_dim, sums)
             for component, kind in ((Component.FULL, shape.full), (Component.SWA, shape.swa))
             if kind is not None
         }
@@ -74,7 +82,7 @@ class Network:
                 mixed = recurrence.run(layer.number, projected)
             else:
                 mixed = self._attend(layer, projected, batch, ready)
-            residual = self._add(residual, project(mixed, layer.out))
+            residual = self._add(residual, self._together(mixed, layer.out))
             residual = self._add(residual, self._mlp(layer, normalise(residual)))
         self._note(pieces)
         return self._logits(residual, batch)
@@ -129,7 +137,12 @@ class Network:
 
     def _mlp(self, layer: Layer, x: Tensor) -> Tensor:
         gate, up = project(x, layer.up).chunk(2, dim=-1)
-        return project(whole(softly(gate).mul_(up).div_(SPREAD)), layer.down)
+        return self._together(whole(softly(gate).mul_(up).div_(SPREAD)), layer.down)
+
+    def _together(self, x: Tensor, weight: Tensor) -> Tensor:
+        """`project` of what all ranks have."""
+        width = weight.shape[1] * self._sums.ranks
+        return scaled(self._sums.total(product(x, weight)), width)
 
     def _add(self, residual: Tensor, more: Tensor) -> Tensor:
         return whole(residual + more, RESIDUAL)

@@ -20,6 +20,7 @@ from cache.table import PageTable
 from harness.explore.prng import SplitMix, derive
 from harness.model.pieces import Piece
 from harness.model.scratch import Scratch
+from harness.model.shard import WHOLE, Shard
 from harness.model.store import ModelStore
 from harness.model.weights import COMPONENTS
 
@@ -56,9 +57,20 @@ class Question:
 
 
 class Numerics:
-    """Asks about a share of all requests, drawn by their number, and judges the answers."""
+    """Asks about a share of all requests, drawn by their number, and judges the answers. `scratch`
+    is the whole model, of which the pages that are held are the part of `shard`."""
 
-    def __init__(self, scratch: Scratch, pattern: str, page_size: int, *, share: float, seed: int):
+    def __init__(
+        self,
+        scratch: Scratch,
+        pattern: str,
+        page_size: int,
+        *,
+        share: float,
+        seed: int,
+        shard: Shard = WHOLE,
+    ) -> None:
+        self._shard = shard
         self._scratch = scratch
         self._pattern = pattern
         self._page_size = page_size
@@ -127,17 +139,21 @@ class Numerics:
         for held in question.held:
             store = self._scratch.stores[held.component]
             if held.component is MAMBA:
-                fresh = tuple(half[[0]].cpu() for half in store.states(held.layer))
-                if any(not torch.equal(a, b) for a, b in zip(held.parts, fresh, strict=True)):
+                fresh = torch.cat([half[[0]].cpu() for half in store.states(held.layer)], dim=-1)
+                if not torch.equal(torch.cat(held.parts, dim=-1), self._shard.columns(fresh)):
                     return held, 0
                 continue
             keys, values, scales = held.parts
             for at in range(len(held.slots)):
                 page = held.first + at
                 rows = min(self._page_size, stop - page * self._page_size)
+                k, v = (
+                    self._shard.columns(whole[page, :rows]).cpu()
+                    for whole in (store.keys(held.layer), store.values(held.layer))
+                )
                 same = (
-                    torch.equal(keys[at, :rows], store.keys(held.layer)[page, :rows].cpu())
-                    and torch.equal(values[at, :rows], store.values(held.layer)[page, :rows].cpu())
+                    torch.equal(keys[at, :rows], k)
+                    and torch.equal(values[at, :rows], v)
                     and torch.equal(scales[at], store.scales(held.layer)[page].cpu())
                 )
                 if not same:

@@ -3,7 +3,8 @@ table on their way out.
 
 Every page of a layer has a scale for K and one for V, which ride in the page. They are powers of
 two set by the page's first token, so they do not depend on how a prompt was cut into chunks: a page
-that is computed anew has the bytes of the one that was cached.
+that is computed anew has the bytes of the one that was cached. Ranks that hold some
+heads each take the scale that all heads need: their pages are slices of those of the whole model.
 """
 
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from harness.model.shard import Sums
 from harness.model.store import TORCH_DTYPES, ModelStore
 
 HEADROOM = 4.0  # largest element of a page that its first token foretells; beyond it is clamped
@@ -29,8 +31,9 @@ class Places(NamedTuple):
 class PagedKv:
     """The attention layers of one component's device store."""
 
-    def __init__(self, store: ModelStore, *, kv_heads: int, dim: int) -> None:
+    def __init__(self, store: ModelStore, kv_heads: int, dim: int, sums: Sums) -> None:
         self._store = store
+        self._sums = sums
         self._kv_heads = kv_heads
         self._dim = dim
         self._dtype = TORCH_DTYPES[store.shape.dtype]
@@ -67,6 +70,7 @@ class PagedKv:
         """Powers of two, [K or V, token]; 1 where the data type needs none."""
         if not self._scaled:
             return torch.ones(both.shape[:2], device=both.device)
-        largest = both.abs().amax(-1).clamp_(min=LEAST).mul_(HEADROOM).div_(self._most)
+        largest = self._sums.greatest(both.abs().amax(-1))
+        largest = largest.clamp_(min=LEAST).mul_(HEADROOM).div_(self._most)
         _, exponents = torch.frexp(largest)
         return torch.ldexp(torch.ones_like(largest), exponents)

@@ -13,6 +13,7 @@ from harness.model.pieces import Vocabulary
 from harness.model.plan import ModelPlan
 from harness.model.sampling import Sampler
 from harness.model.scratch import Scratch
+from harness.model.shard import ALONE, Sums
 from harness.model.store import ModelStore
 from harness.model.weights import layers_in_order, make_weights, pattern
 
@@ -20,19 +21,23 @@ from harness.model.weights import layers_in_order, make_weights, pattern
 class ModelRun:
     """Made for one cache, which was built with `plan.stores`."""
 
-    def __init__(self, plan: ModelPlan, cache: UnifiedCache) -> None:
+    def __init__(self, plan: ModelPlan, cache: UnifiedCache, sums: Sums = ALONE) -> None:
+        """`sums` are over the ranks that the plan's shard is one of."""
+        assert plan.shard.ranks == sums.ranks
         self._plan = plan
         self._cache = cache
-        self._weights = make_weights(plan.shape, plan.seed, plan.device)
-        self._network = Network(plan.shape, self._weights, cache.config, device_stores(cache))
+        whole = make_weights(plan.shape, plan.seed, plan.device)
+        self._weights = plan.shard.weights(whole, plan.shape)
+        self._network = Network(plan.part, self._weights, cache.config, device_stores(cache), sums)
         self.numerics: Numerics | None = None
         if plan.check_logits:
             self.numerics = Numerics(
-                Scratch(plan.shape, self._weights, cache.config, plan.dtype),
+                Scratch(plan.shape, whole, cache.config, plan.dtype),
                 pattern(plan.shape),
                 cache.config.page_size,
                 share=plan.check_logits,
                 seed=plan.seed,
+                shard=plan.shard,
             )
 
     def executor(self, launcher: Launcher, on_wrong: Callable[[Wrong], None]) -> ModelExecutor:

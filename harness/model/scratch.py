@@ -50,7 +50,7 @@ class Scratch:
         """Over pools with room for so many pages; they grow and never shrink."""
         if pages > self._pages:
             self._pages = max(pages, 2 * self._pages)
-            device = self._weights.embedding.device.type
+            device = str(self._weights.embedding.device)
             make = store_maker(self._shape, self._config, self._dtype, device=device)
             made = {
                 component: make(Tier.DEVICE, component, 1 if component is MAMBA else self._pages)
