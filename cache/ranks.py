@@ -43,14 +43,19 @@ class RankedCache(Cache):
     Bytes move on each rank by itself: whoever runs copies runs those of every one of `ranks`."""
 
     def __init__(
-        self, ranks: Sequence[UnifiedCache], observer: RanksObserver | None = None
+        self,
+        ranks: Sequence[UnifiedCache],
+        observer: RanksObserver | None = None,
+        *,
+        agreements: Agreements | None = None,
     ) -> None:
-        """`ranks` are fresh and alike in all but the sizes of their pools."""
+        """`ranks` are fresh and alike in all but the sizes of their pools. Where others are
+        elsewhere, these are one or more of all, and `agreements` are with those as well."""
         assert ranks
         self._ranks = tuple(ranks)
         self._lead = ranks[0]
         self.ranks_observer = observer or RanksObserver()
-        self.agreements = Agreements(len(ranks), self.ranks_observer)
+        self.agreements = agreements or Agreements(len(ranks), self.ranks_observer)
         self.config = self._agree_on_sizes()
         self.transfers = AgreedTransfers(self._ranks, self.agreements)
         tiers = [rank.storage for rank in ranks if rank.storage is not None]

@@ -37,6 +37,8 @@ def run(directory: Path, hardware: str, at_most: float | None) -> int:
     than `at_most`. Without `hardware` a preset is fitted to the run's own forwards first, which
     tells how good the model is where the machine was not always the same."""
     saved = saved_run(directory)
+    if saved.serving.tp > 1:
+        raise UserError("calibration knows of one rank: compare a run of --tp 1")
     hardware = hardware or _fitted(directory, saved.serving)
     serving = replace(saved.serving, compute="roofline", hardware=hardware)
     with TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import click
 
 from harness.cli.errors import UserError
 from harness.engine.overlap import Overlap
+from harness.ranks.recorded import BadAgreements, RecordedParty, read_agreements
 from harness.record.decisions import BadDecisions, read_decisions
 from harness.record.directory import RunDirectory
 from harness.record.manifest import Manifest
@@ -39,12 +40,15 @@ def run(directory: Path) -> int:
     Nothing is waited for and, unless the answers were the model's own, nothing computed: times are
     the recorded ones."""
     serving, traffic, watching, digest = saved_run(directory)
+    several = serving.compute == "model" and serving.tp > 1
     serving = _with_nothing_to_compute(serving)
     try:
         decisions = list(read_decisions(directory))
-    except BadDecisions as error:
+        agreements = list(read_agreements(directory)) if several else []
+    except (BadDecisions, BadAgreements) as error:
         raise UserError(str(error)) from None
     follower = Follower(iter(decisions))
+    party = RecordedParty(serving.tp, iter(agreements)) if several else None
     with TemporaryDirectory() as folder:
         manifest = Manifest(command="", clock="wall", seed=traffic.seed, settings={}, workload={})
         with Recorder(RunDirectory.create(Path(folder), "followed"), manifest) as recorder:
@@ -57,6 +61,7 @@ def run(directory: Path) -> int:
                 recorder=recorder,
                 screen=SilentScreen(),
                 clock=follower,
+                party=party,
             )
             ended = soak.drive()
     if ended.error is not None:
@@ -107,7 +112,7 @@ def _with_nothing_to_compute(serving: Serving) -> Serving:
         serving = replace(serving, hicache_storage_backend="memory", storage_path="")
     elif serving.decoding == "trace":
         return replace(serving, compute="null")
-    return replace(serving, check_logits=0.0)
+    return replace(serving, check_logits=0.0, tp=1)  # the whole model says what its ranks said
 
 
 def _filled(kind: type[Any], saved: Mapping[str, Any]) -> Any:

@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from math import inf
@@ -19,12 +19,14 @@ from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.serving import launch_of, settings_of, typed
 from harness.model.plan import ModelPlan
+from harness.ranks.leader import Leader, Voyage, leading
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.record.timeseries import VIRTUAL_EPOCH
 from harness.report.page import build_report
+from harness.serve.wall_clock import WallClock
 from harness.sglang_flags import Launch
 from harness.soak.blocks import count_blocks
 from harness.soak.live import LineScreen, PanelScreen, Screen, SilentScreen
@@ -74,9 +76,10 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
     on_wall = watching.clock == "wall"
     epoch = datetime.now(UTC) if on_wall else VIRTUAL_EPOCH
+    voyage = Voyage(serving=serving, traffic=traffic, watching=watching)
     with (
         Recorder(directory, manifest, epoch=epoch) as recorder,
-        recorded_clock(directory.path) if on_wall else nullcontext() as clock,
+        _clock(watching, server, voyage, recorder) as (clock, party),
     ):
         soak = Soak(
             server,
@@ -87,10 +90,27 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
             recorder=recorder,
             screen=screen_of(flags["json"], watching.clock),
             clock=clock,
+            party=party,
         )
         soaked = soak.run()
     tell(soaked, manifest, flags["json"])
     return Exit.INTERRUPTED if soaked.interrupted else EXIT_OF[soaked.verdict]
+
+
+@contextmanager
+def _clock(
+    watching: Watching, server: ServerPlan, voyage: Voyage, recorder: Recorder
+) -> Iterator[tuple[WallClock | None, Leader | None]]:
+    """The clock, and the other ranks where they are processes. None: the virtual one."""
+    if watching.clock != "wall":
+        yield None, None
+    elif server.model is None or server.ranks == 1:
+        with recorded_clock(recorder.folder) as clock:
+            yield clock, None
+    else:
+        device = server.model.device
+        with leading(voyage, recorder.folder, device, recorder.violation) as led:
+            yield led
 
 
 def _with_reported_storage(context: click.Context, flags: dict[str, Any]) -> dict[str, Any]:
@@ -201,8 +221,9 @@ def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
     else:
         notes.append("Times are simulated: compute and copies cost next to nothing (null).")
     if serving.tp > 1:
+        links = _RANKS if server.model is None else _PROCESSES
         notes.append(
-            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}." + _RANKS
+            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}." + links
         )
     if server.model is None and serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
@@ -239,6 +260,13 @@ _RANKS = (
     " Every rank has a cache of its own and its part of storage; what is under way ends when it"
     " does. Links that differ by up to a tenth and the time of an agreement are assumptions. Hits,"
     " bytes and memory are those of one rank."
+)
+
+
+_PROCESSES = (
+    " Every rank is a process with a cache, copies and oracles of its own; sums and agreements go"
+    " over torch.distributed. Hits, bytes and memory are those of the first, but where they are"
+    " said to be of all; ranks.csv has each."
 )
 
 

@@ -58,7 +58,11 @@ class WallLauncher:
     discards what was computed. `ahead` counts forwards that began ahead of something.
 
     `close` waits for both, `cut` for what has begun; then the clock may be closed. `on_forward` is
-    told what each forward was that waited for nothing, and how many seconds it took."""
+    told what each forward was that waited for nothing, and how many seconds it took. `before` is
+    called before each is launched, by the world's thread.
+
+    A clock that follows another may go on before the forward is over here: then it is waited for.
+    """
 
     def __init__(
         self,
@@ -68,7 +72,9 @@ class WallLauncher:
         on_forward: Callable[[Work, float], None] = lambda work, seconds: None,
         *,
         flights: Callable[[Sequence[Copy]], Sequence[Flight]],
+        before: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before = before
         self._kernel = kernel
         self._clock = clock
         self._device = device
@@ -83,6 +89,7 @@ class WallLauncher:
     async def run(self, name: str, work: Work, action: Callable[[Ready], T], ahead: Ahead) -> T:
         task = self._kernel.current
         assert task is not None
+        self._before()
         results: list[T] = []
         ready = self._ready(ahead)
         began = time.perf_counter()
@@ -92,6 +99,7 @@ class WallLauncher:
             on_end=lambda _: self._wake(task),
         )
         await self._clock.until_woken(self._kernel, name)
+        job.end.synchronize()
         if job.error is not None:
             raise job.error
         if ahead.copies:

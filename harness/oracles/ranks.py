@@ -65,9 +65,9 @@ class Ranks(RanksObserver):
 
     def at_rest(self, caches: Sequence[UnifiedCache]) -> None:
         """Nothing is in flight: the trees are compared whole."""
-        first = list(_content(caches[0]))
+        first = list(content_of(caches[0]))
         for rank, cache in enumerate(caches[1:], 1):
-            for mine, other in zip_longest(first, _content(cache)):
+            for mine, other in zip_longest(first, content_of(cache)):
                 if mine != other:
                     self._report("R1", "tree", mine, f"{other} on rank {rank}")
                     break
@@ -200,7 +200,7 @@ def _place(node: Node) -> tuple[int, int, int]:
     return node.number, node.start, node.end
 
 
-def _content(cache: UnifiedCache) -> Iterator[Entry]:
+def content_of(cache: UnifiedCache) -> Iterator[Entry]:
     """Every node, and what it has where."""
     for node in cache.tree.nodes():
         there = tuple(slots is not None for tier in Tier for slots in node.slots[tier])

@@ -13,6 +13,7 @@ from harness.record.lines import LineFile
 
 FILE = "decisions.csv"
 HEADER = "task,now_ns,point"
+FLUSH_NS = 1_000_000_000
 
 
 class Decision(NamedTuple):
@@ -32,9 +33,14 @@ class Decisions:
 
     def __init__(self, folder: Path) -> None:
         self._file = LineFile(folder / FILE, header=HEADER)
+        self._flushed_ns = 0
 
     def add(self, task: int, now_ns: int, point: str) -> None:
+        """It is on disk after 256 more of them or with the first one a second later."""
         self._file.append(f"{task},{now_ns},{point}")
+        if now_ns - self._flushed_ns >= FLUSH_NS:
+            self._flushed_ns = now_ns
+            self._file.flush()
 
     def close(self) -> LostOutput | None:
         return self._file.close()

@@ -106,6 +106,12 @@ TIMESERIES: dict[str, Metric] = {
     "ranks_replies_apart": Metric(
         "moves", "last", "moves that storage has answered on some rank and not on all"
     ),
+    "ranks_rss_bytes": Metric(
+        "bytes",
+        "last",
+        "resident memory of all ranks' processes; pages that they share count for each",
+    ),
+    "ranks_pss_bytes": Metric("bytes", "last", "what all ranks' processes have resident together"),
     "copies_in_flight": Metric("copies", "last", "copies issued and not yet acknowledged"),
     "rss_bytes": Metric(
         "bytes", "last", "resident memory of this process, measured whatever the clock"

@@ -134,6 +134,10 @@ class Recorder:
         """Set the counts of all marks, those never reached included; written by `finish`."""
         self._marks = tuple(marks)
 
+    def put(self, name: str, content: str) -> None:
+        """Write a whole file of another kind; what cannot be written is among `lost`."""
+        self._lost.append(self._directory.write(name, content))
+
     def server(self, told: Mapping[str, object]) -> None:
         """Set what the server under load told of itself; written by `finish`."""
         self._page["server"] = plain(told)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from harness.record.directory import RUN_FILE, RunDirectory, UsageError
 from harness.record.histogram import Histogram
+from harness.record.ranks import FILE as RANKS
 from harness.record.requests import RequestColumns, RequestRow, parse_row
 from harness.record.summary import Number, summarise
 
@@ -56,6 +57,7 @@ class RunFiles:
     requests: pd.DataFrame
     series: pd.DataFrame
     everything: pd.DataFrame
+    ranks: tuple[Mapping[str, str], ...] = ()  # where they were processes
 
     @property
     def ended(self) -> bool:
@@ -77,6 +79,7 @@ def read_run(path: Path) -> RunFiles:
             requests=_counted(everything),
             series=_series(path),
             everything=everything,
+            ranks=tuple(csv.DictReader(_lines(path / RANKS))),
         )
     except (ValueError, KeyError) as error:
         raise UsageError(f"{path}: not a run directory that can be read ({error})") from error

@@ -59,6 +59,7 @@ def render(run: RunFiles, drawn: list[Picture], server: list[Picture]) -> str:
         never=[mark["mark"] for mark in run.marks if not mark["count"]],
         pools=tables.pools(run),
         tiers=tables.tiers(run.summary),
+        ranks=tables.ranks(run),
         settings=tables.settings(run),
         origin=tables.origin(run),
         every_number=tables.every_number(run.summary),

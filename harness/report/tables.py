@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from harness.record.ranks import FILE as RANKS
 from harness.record.summary import LATENCY_STEMS, REQUEST_KEYS, RUN_KEYS, STATISTICS, Key, Number
 from harness.report.files import RunFiles
 from harness.report.quantities import count, duration, percent, size
@@ -44,10 +45,12 @@ def violations(run: RunFiles) -> Table:
     """One row a finding, the first ones."""
     total = int(_number(run.summary, "violations"))
     shown = run.violations[:VIOLATIONS_SHOWN]
-    names = ("oracle", "signature", "expected", "seen", "step", "elapsed_s")
+    names: tuple[str, ...] = ("oracle", "signature", "expected", "seen", "step", "elapsed_s")
+    columns: tuple[str, ...] = ("oracle", "signature", "expected", "seen", "step", "at (s)")
+    if any("rank" in found for found in shown):
+        names, columns = (*names, "rank"), (*columns, "on rank")
     rows = [tuple(_text(found.get(name, "")) for name in names) for found in shown]
     more = f"{total - len(rows):,} more in violations.jsonl" if total > len(rows) else ""
-    columns = ("oracle", "signature", "expected", "seen", "step", "at (s)")
     return Table("Violations", columns, tuple(rows), frozenset((4, 5)), more)
 
 
@@ -87,6 +90,29 @@ def pools(run: RunFiles) -> Table:
         )
     columns = ("pool", "pages", "bytes a page", "size", "fullest sample")
     return _table("Pools", columns, rows, numeric=range(1, 5))
+
+
+def ranks(run: RunFiles) -> Table:
+    """One row a rank that was a process."""
+    rows = [
+        (
+            row["rank"],
+            row["status"],
+            row["violations"],
+            row["logits_checked_requests"],
+            row["meetings"],
+            duration(1e3 * float(row["meetings_s"])),
+            row["late_agreements"],
+            duration(1e3 * float(row["forwards_s"])),
+            size(float(row["host_written_bytes"])),
+            size(float(row["host_read_bytes"])),
+            size(float(row["peak_rss_bytes"])),
+        )
+        for row in run.ranks
+    ]
+    columns = ("rank", "how it ended", "violations", "N1 requests", "meetings", "waited in them",
+               "late in", "in forwards", "backed up", "loaded back", "most memory")  # fmt: skip
+    return _table("Ranks", columns, rows, numeric=range(2, 11), where=RANKS)
 
 
 def tiers(summary: Mapping[str, Number]) -> Table:

@@ -12,6 +12,7 @@ from cache.unified import UnifiedCache
 from harness.engine.job import Job
 from harness.engine.traffic import Traffic
 from harness.engine.world import World
+from harness.ranks.party import Party
 
 
 class Gauges:
@@ -46,6 +47,23 @@ class Gauges:
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
         return rss
 
+    def shared(self, party: Party) -> dict[str, float]:
+        """What the ranks, which are processes, are together, and how far from each other. All of
+        them ask at the same step."""
+        mine = {"ran": _ran(self._world.cache), "rss": self.rss_bytes(), "pss": self._pss_bytes()}
+        found = party.together(mine)
+        return {
+            "ranks_copies_apart": max(found["ran"]) - min(found["ran"]),
+            "ranks_rss_bytes": sum(found["rss"]),
+            "ranks_pss_bytes": sum(found["pss"]) if all(found["pss"]) else float("nan"),
+        }
+
+    def _pss_bytes(self) -> int:
+        """0 where the system does not tell."""
+        with suppress(psutil.AccessDenied, OSError, AttributeError):
+            return int(self._process.memory_full_info().pss)
+        return 0
+
     def read(self, violations: int) -> Mapping[str, float]:
         world, used = self._world, self._traffic.used_bytes
         scheduler = world.scheduler
@@ -72,8 +90,8 @@ class Gauges:
         if self._memory is None:
             return {}
         found = dict(self._memory())
-        with suppress(psutil.AccessDenied, OSError, AttributeError):
-            found["pss_bytes"] = self._process.memory_full_info().pss
+        if pss_bytes := self._pss_bytes():
+            found["pss_bytes"] = pss_bytes
         return found
 
     def _interval_rates(self) -> tuple[float, ...]:
@@ -98,10 +116,7 @@ def _apart(cache: Cache) -> dict[str, float]:
     """How far the ranks are from each other; nothing where there is one."""
     if len(cache.ranks) == 1:
         return {}
-    ran = [
-        sum(c.state is not CopyState.QUEUED for q in rank.transfers.queues.values() for c in q)
-        for rank in cache.ranks
-    ]
+    ran = [_ran(rank) for rank in cache.ranks]
     found: dict[str, float] = {"ranks_copies_apart": max(ran) - min(ran)}
     if cache.storage is not None:
         tiers = [rank.storage for rank in cache.ranks if rank.storage is not None]
@@ -109,6 +124,12 @@ def _apart(cache: Cache) -> dict[str, float]:
         apart = (len({move.outstanding for move in moves}) > 1 for moves in lines)
         found["ranks_replies_apart"] = sum(apart)
     return found
+
+
+def _ran(cache: Cache) -> int:
+    """Copies in flight that have run, of the first rank here."""
+    queues = cache.ranks[0].transfers.queues.values()
+    return sum(copy.state is not CopyState.QUEUED for queue in queues for copy in queue)
 
 
 def _pools(cache: Cache) -> dict[str, float]:

@@ -54,9 +54,11 @@ class TrafficPlan:
     arrivals: str  # in words, for the report
 
 
-def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> ServerPlan:
-    """`seed` is that of the model's weights. Raises `ConfigError` in one line that says what to
-    type."""
+def plan_server(
+    serving: Serving, *, clock: str = "virtual", seed: int = 42, rank: int = 0
+) -> ServerPlan:
+    """`seed` is that of the model's weights; `rank` is which of the ranks this process is, where
+    they are processes. Raises `ConfigError` in one line that says what to type."""
     shape = load_shape(serving.model)
     hardware = load_hardware(serving.hardware)
     dtype = choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
@@ -95,10 +97,10 @@ def plan_server(serving: Serving, *, clock: str = "virtual", seed: int = 42) -> 
         load_back_threshold=serving.load_back_threshold,
         storage=storage_settings(serving),
     )
-    model = _model(serving, shape, dtype, seed)
+    model = _model(serving, shape, dtype, seed, clock=clock, rank=rank)
     if model is not None:
         config = replace(config, page_bytes=model.page_bytes(config))
-        _check_memory(config, model.device)
+        _check_memory(config, model.device, serving.tp)
     compute = _compute(serving, shape, dtype, clock)
     storage = plan_storage(serving, config, FINGERPRINTS if model is None else model.content)
     limits = _limits(serving, clock)
@@ -196,12 +198,17 @@ def _components(names: tuple[str, ...]) -> tuple[Component, ...] | None:
     return tuple(sorted({known[name] for name in names}))
 
 
-def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> ModelPlan | None:
+def _model(
+    serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int, *, clock: str, rank: int
+) -> ModelPlan | None:
     """What computes, if something does."""
     if serving.compute != "model":
         return None
-    if serving.tp != 1:
-        raise ConfigError("--compute model runs on one rank: add --tp 1")
+    if serving.tp != 1 and clock != "wall":
+        raise ConfigError(
+            "--compute model runs ranks as processes, which takes a wall clock: add --clock wall,"
+            " or --tp 1"
+        )
     if not serving.radix_cache:
         raise ConfigError("--compute model needs the radix cache: drop --disable-radix-cache")
     if serving.companions:
@@ -210,38 +217,50 @@ def _model(serving: Serving, shape: ModelShape, dtype: KvDtype, seed: int) -> Mo
         raise ConfigError("--compute model keeps states in float32: drop --mamba-ssm-dtype")
     from harness.model.plan import ModelPlan
     from harness.model.sampling import Decoding
+    from harness.model.shard import Shard
 
     return ModelPlan(
         shape=shape,
         dtype=dtype,
         host_layout=choice(Layout, serving.hicache_mem_layout, "--hicache-mem-layout"),
         io_backend=choice(IoBackend, serving.hicache_io_backend, "--hicache-io-backend"),
-        device=_device(serving.device),
+        device=_device(serving.device, rank, serving.tp),
         decoding=choice(Decoding, serving.decoding, "--decoding"),
         check_logits=serving.check_logits,
         seed=seed,
+        shard=Shard(rank, serving.tp),
     )
 
 
-def _check_memory(config: CacheConfig, device: str) -> None:
+def _check_memory(config: CacheConfig, device: str, ranks: int) -> None:
+    """All ranks are on this machine."""
     from harness.device.memory import lacking_memory
 
-    page_bytes = {component: config.page_bytes[component] for component in config.components}
+    page_bytes = {
+        component: ranks * config.page_bytes[component] for component in config.components
+    }
     if (lacking := lacking_memory(config, page_bytes, device)) is not None:
         raise ConfigError(f"{lacking.sentence()}: lower --device-pages or --hicache-ratio")
 
 
-def _device(name: str) -> str:
+def _device(name: str, rank: int, ranks: int) -> str:
+    """A GPU for each rank, where there are GPUs."""
     import torch
 
     there = torch.cuda.is_available()
-    if not name:
-        return "cuda" if there else "cpu"
+    name = name or ("cuda" if there else "cpu")
     if name not in ("cpu", "cuda"):
         raise ConfigError(f"--device {name!r} is not known: use cpu or cuda")
     if name == "cuda" and not there:
         raise ConfigError("there is no CUDA device here: use --device cpu")
-    return name
+    if name == "cpu" or ranks == 1:
+        return name
+    if torch.cuda.device_count() < ranks:
+        raise ConfigError(
+            f"--tp {ranks} takes as many GPUs, and there are {torch.cuda.device_count()}: use"
+            " --device cpu"
+        )
+    return f"{name}:{rank}"
 
 
 def _compute(serving: Serving, shape: ModelShape, dtype: KvDtype, clock: str) -> Compute:

@@ -4,11 +4,9 @@ Invariant: whatever ends the run (its traffic, a violation, Ctrl-C, a full disk)
 what was seen until then.
 """
 
-import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
@@ -16,14 +14,16 @@ from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
 from cache.storage.contract import ROOT, Storage
+from cache.storage.naming import identity_of_rank
 from cache.stores import fingerprints
 from cache.unified import UnifiedCache
 from harness.decay import Trend, hit_trend, trend_counters
 from harness.engine.job import Job, JobStatus
 from harness.engine.marks import MEANINGS, Marks
+from harness.engine.streams import CopyStreams
 from harness.engine.traffic import Traffic
 from harness.engine.world import Grain, World
-from harness.explore.kernel import Ended, Picker, Point, Task
+from harness.explore.kernel import Ended, Kernel, Picker, Point, Signal, Task
 from harness.explore.pickers import VirtualClock
 from harness.model.numerics import Wrong
 from harness.oracles import (
@@ -34,18 +34,22 @@ from harness.oracles import (
     raised_by_cache,
     violation_of,
 )
+from harness.ranks.party import Party, RankLost
+from harness.ranks.streams import instant_streams
 from harness.record.manifest import Mark
-from harness.record.run import Recorded, Recorder
+from harness.record.ranks import FILE as RANKS
+from harness.record.ranks import RankRow, table_of
+from harness.record.run import EndStatus, Recorded, Recorder
 from harness.record.summary import Number
-from harness.report.page import build_report
 from harness.serve.wall_clock import WallClock
 from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
+from harness.soak.memory import rare_collections
 from harness.soak.plan import ServerPlan, TrafficPlan
 from harness.soak.rows import row_of
 from harness.soak.settings import AUDIT_EVERY, STEP_LIMIT, Watching
-from harness.soak.storage import StoragePlan, troubled
+from harness.soak.storage import troubled
 from harness.soak.wall import stopping_on_interrupt
 from harness.verdict import Verdict
 from workloads.footprint import IdealCache
@@ -81,8 +85,13 @@ class Soak:
         recorder: Recorder,
         screen: Screen,
         clock: Picker | None = None,
+        party: Party | None = None,
     ) -> None:
+        """`party` are the other ranks, where this process is one of several."""
         config = server.config
+        self._party = party
+        self._shared: Mapping[str, float] = {}  # of all ranks, at the latest sample
+        self._lost = ""  # why a rank was, if one was
         self._clock: Picker = clock or VirtualClock()
         self._recorder = recorder
         self._screen = screen
@@ -99,7 +108,7 @@ class Soak:
             on_violation=self._on_violation,
             audit_every=AUDIT_EVERY[watching.oracles],
         )
-        self._storage = _open(server.storage, recorder.folder, self._now)
+        self._storage = _open(server, party, recorder.folder, self._now)
         self._traffic = Traffic(config)
         self._watch.listen(self._traffic)
         self._at_rest = self._watch.at_rest
@@ -107,19 +116,8 @@ class Soak:
         if radix_cache:
             self.cache = self._build(server, watching)
         if len(self.cache.ranks) == 1:
-            self._watch.attach(self.cache)
-        self._computed: Computed | None = None
-        if server.model is not None:
-            assert isinstance(self.cache, UnifiedCache)
-            self._computed = Computed(
-                server.model,
-                server.storage,
-                self.cache,
-                self._clock,
-                server.compute,
-                self._on_wrong,
-                recorder.folder,
-            )
+            self._watch.attach(self.cache.ranks[0])
+        self._computed = self._computed_of(server)
         self.world = World(
             self.cache,
             server.compute,
@@ -131,8 +129,8 @@ class Soak:
             link=None if server.storage is None else server.storage.link,
             trouble=None if server.storage is None else server.storage.troubles,
             executor=None if self._computed is None else self._computed.executor,
-            streams=None if self._computed is None else self._computed.streams,
-            storage=None if self._computed is None else self._computed.storage,
+            streams=self._streams_of(),
+            storage=None if self._computed is None or party else self._computed.storage,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=recorder.itl,
@@ -141,18 +139,40 @@ class Soak:
         self._gauges = Gauges(self.world, self._traffic, memory)
         self._expected = expected_of(traffic)
 
+    def _computed_of(self, server: ServerPlan) -> Computed | None:
+        if server.model is None:
+            return None
+        (own,) = self.cache.ranks
+        assert isinstance(own, UnifiedCache)
+        return Computed(
+            server.model,
+            server.storage,
+            own,
+            self._clock,
+            server.compute,
+            self._on_wrong,
+            self._recorder.folder,
+            self._party,
+        )
+
     def _build(self, server: ServerPlan, watching: Watching) -> Cache:
         """The cache, watched already if it has several ranks."""
         identity = ROOT if server.storage is None else server.storage.identity
-        if server.ranks == 1:
+        party = self._party
+        if server.ranks == 1 or party is not None:
             store_of = fingerprints if server.model is None else server.model.stores(server.config)
-            return UnifiedCache(
+            own = UnifiedCache(
                 server.config,
                 self._watch,
                 backend=self._storage,
-                identity=identity,
+                identity=identity_of_rank(identity, party.rank if party else 0, server.ranks),
                 store_of=store_of,
             )
+            if party is None:
+                return own
+            self._watch.listen(party.listener)
+            self._at_rest = lambda: self._all_at_rest(own)
+            return party.cache_of(own, self._marks.offers_met)
         ranks = WatchedRanks(
             [server.config] * server.ranks,
             self._watch,
@@ -166,18 +186,19 @@ class Soak:
         self._at_rest = ranks.at_rest
         return ranks.cache
 
+    def _streams_of(self) -> Callable[[Kernel, Signal], CopyStreams] | None:
+        """What runs the copies, where they are not modelled."""
+        if self._computed is not None:
+            return self._computed.streams
+        return None if self._party is None else instant_streams(self.cache.ranks[0])
+
     def run(self) -> Soaked:
         """Run to the end, or to Ctrl-C, and leave summary, marks and report behind."""
-        interrupted = False
-        ended: Ended | None = None
-        try:
-            with self._screen, rare_collections():
-                ended = self.drive()
-            interrupted = ended.reason == "stopped"
-            self._conclude(ended)
-        except KeyboardInterrupt:
-            interrupted = True
-        verdict, reason = self._verdict(ended, interrupted)
+        interrupted = self.live()
+        if self._party is not None:
+            rows, self._lost = self._party.last(self.rank_row(), self._lost)
+            self._recorder.put(RANKS, table_of(rows))
+        verdict, reason = self._verdict(interrupted)
         self._storage_pages = 0
         if self._storage is not None:
             self._storage_pages = self._storage.usage().pages
@@ -185,10 +206,19 @@ class Soak:
         counters = self._counters(verdict, reason)
         self._recorder.marks(self._mark_rows())
         summary = self._recorder.summary(counters)
-        recorded = self._recorder.finish(
-            summary, status="interrupted" if interrupted else "finished"
-        )
+        cut: EndStatus = "interrupted" if interrupted else "failed" if self._lost else "finished"
+        recorded = self._recorder.finish(summary, status=cut)
         return Soaked(verdict, reason, summary, recorded, report_of(recorded), interrupted)
+
+    def live(self) -> bool:
+        """To the end of the traffic and to rest. True after Ctrl-C."""
+        try:
+            with self._screen, rare_collections():
+                ended = self.drive()
+            self._conclude(ended)
+        except KeyboardInterrupt:
+            return True
+        return ended.reason == "stopped"
 
     def drive(self) -> Ended:
         """Only the world, until its traffic has ended; what goes on beside it ends with it."""
@@ -200,6 +230,8 @@ class Soak:
             with stopping_on_interrupt(kernel, clock):
                 ended = self.world.run(clock, step_limit=STEP_LIMIT)
         finally:
+            if self._party is not None:
+                self._party.ended(ended)
             if self._computed is not None:
                 whole = ended is not None and ended.reason == "finished"
                 self._computed.close() if whole else self._computed.cut()
@@ -213,10 +245,12 @@ class Soak:
         kernel = self.world.kernel
         while True:
             await kernel.pause(max(SAMPLE_S, self._recorder.sample_interval_s), "sample")
+            if self._party is not None:
+                self._shared = self._gauges.shared(self._party)
             self._take_sample()
 
     def _take_sample(self) -> None:
-        metrics = self._gauges.read(self._recorder.violations)
+        metrics = {**self._gauges.read(self._recorder.violations), **self._shared}
         self._recorder.sample(self.world.kernel.now, metrics)
         self._screen.show(self._progress(metrics))
 
@@ -247,7 +281,13 @@ class Soak:
         self._watch.report("N1", *wrong)
 
     def _on_violation(self, violation: Violation) -> None:
-        self._recorder.violation(violation.record())
+        where = {} if self._party is None else {"rank": self._party.rank}
+        self._recorder.violation({**violation.record(), **where})
+
+    def _all_at_rest(self, own: UnifiedCache) -> None:
+        assert self._party is not None
+        self._party.at_rest(own)
+        self._watch.at_rest()
 
     def _progress(self, metrics: Mapping[str, float]) -> Progress:
         gauges, columns = self._gauges, sorted(self._recent)
@@ -306,14 +346,21 @@ class Soak:
             self._on_violation(stuck)
 
     def _crashed(self, error: Exception, now: float) -> None:
-        """A crash of the cache is a finding; one of the harness ends the run."""
+        """A crash of the cache is a finding; one of the harness ends the run. Another rank's death
+        is neither."""
+        if isinstance(error, RankLost):
+            self._lost = str(error)
+            return
         if not isinstance(error, AssertionError) and not raised_by_cache(error):
             raise error
         self._on_violation(violation_of(error, self._steps, now))
 
-    def _verdict(self, ended: Ended | None, interrupted: bool) -> tuple[Verdict, str]:
+    def _verdict(self, interrupted: bool) -> tuple[Verdict, str]:
         if self._recorder.violations:
-            return Verdict.VIOLATION, f"{self._recorder.violations} violations were found"
+            lost = f"; {self._lost}" if self._lost else ""
+            return Verdict.VIOLATION, f"{self._recorder.violations} violations were found{lost}"
+        if self._lost and not interrupted:
+            return Verdict.INCONCLUSIVE, self._lost
         if interrupted:
             return Verdict.INCONCLUSIVE, "the run was interrupted"
         if not self._recorder.columns.statuses["completed"]:
@@ -347,6 +394,26 @@ class Soak:
             for m in MEANINGS
         ]
 
+    def rank_row(self) -> RankRow:
+        """What this rank comes to, where it is one of several."""
+        assert self._party is not None
+        assert self._computed is not None
+        self._gauges.rss_bytes()
+        host, waits, computed = Tier.HOST, self._party.waits(), self._computed.counters()
+        checked = ("logits_checked_requests", "logits_checked_positions")
+        return RankRow(
+            rank=self._party.rank,
+            digest=self.world.digest,
+            violations=self._recorder.violations,
+            forwards=self._computed.forwards,
+            forwards_s=self._computed.forwards_s,
+            host_written_bytes=self._traffic.written_bytes[host],
+            host_read_bytes=self._traffic.read_bytes[host],
+            peak_rss_bytes=self._gauges.peak_rss_bytes,
+            **{name: computed.get(name, 0) for name in checked},  # type: ignore[arg-type]
+            **waits,  # type: ignore[arg-type]
+        )
+
     def _counters(self, verdict: Verdict, reason: str) -> dict[str, Number]:
         self._gauges.rss_bytes()
         traffic = self._traffic
@@ -359,7 +426,7 @@ class Soak:
             "digest": self.world.digest,
             "events": self._steps,
             "peak_rss_bytes": self._gauges.peak_rss_bytes,
-            "ranks": len(self.cache.ranks),
+            "ranks": len(self.cache.ranks) if self._party is None else self._party.ranks,
             "agreements": self.cache.agreed,
         }
         hits = {Tier.DEVICE: self._gauges.device_tokens, Tier.HOST: self._gauges.host_tokens}
@@ -385,26 +452,17 @@ class Soak:
         return counters
 
 
-def _open(plan: StoragePlan | None, folder: Path, now: Callable[[], float]) -> Storage | None:
+def _open(
+    server: ServerPlan, party: Party | None, folder: Path, now: Callable[[], float]
+) -> Storage | None:
+    """A rank that is a process opens it for itself, and may fill its share."""
+    plan = server.storage
     if plan is None:
         return None
+    if party is not None:
+        plan = replace(plan, capacity_bytes=plan.capacity_bytes // party.ranks)
     storage = plan.open(folder / "storage")
     return storage if plan.troubles is None else troubled(storage, plan.troubles, now)
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """A long run makes few cycles and many objects that stay: looking for cycles all the time costs
-    a twentieth of it."""
-    usual = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
 
 
 def expected_of(traffic: TrafficPlan) -> int | None:
@@ -420,6 +478,8 @@ def expected_of(traffic: TrafficPlan) -> int | None:
 
 
 def report_of(recorded: Recorded) -> Path | None:
+    from harness.report.page import build_report  # whoever draws nothing need not wait a second
+
     try:
         return build_report(recorded.directory.path)
     except OSError:

@@ -9,16 +9,17 @@ from types import FrameType
 
 from harness.explore.kernel import Kernel, Picker, Task
 from harness.record.decisions import Decisions
-from harness.serve.wall_clock import WallClock
+from harness.serve.wall_clock import Picked, WallClock
 
 
 @contextmanager
-def recorded_clock(folder: Path) -> Iterator[WallClock]:
-    """A wall clock whose decisions are written into a run's folder."""
+def recorded_clock(folder: Path, also: Picked = lambda task, now_ns: None) -> Iterator[WallClock]:
+    """A wall clock whose decisions are written into a run's folder, and told to `also`."""
     decisions = Decisions(folder)
 
     def pick(task: Task, now_ns: int) -> None:
         decisions.add(task.number, now_ns, task.point.name)
+        also(task, now_ns)
 
     try:
         yield WallClock(on_pick=pick)

@@ -18,9 +18,10 @@ from harness.oracles.violation import Violation
 from harness.record.run import Recorder
 from harness.record.summary import Number
 from harness.soak.live import Progress, Screen
+from harness.soak.memory import rare_collections
 from harness.soak.plan import ServerPlan, TrafficPlan
 from harness.soak.rows import row_of
-from harness.soak.run import SAMPLE_S, Soaked, expected_of, rare_collections, report_of
+from harness.soak.run import SAMPLE_S, Soaked, expected_of, report_of
 from harness.soak.settings import STEP_LIMIT, Watching
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Copy

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from harness.record.metrics import TIMESERIES
+from harness.record.ranks import RankRow
 from harness.record.requests import FIELDS
 from harness.record.summary import LATENCY_STEMS, REQUEST_KEYS, RUN_KEYS, STATISTICS
 from harness.report.page import build_report
@@ -26,6 +28,10 @@ def table(heading: str, *, number: int = 0) -> list[list[str]]:
 
 def test_every_request_column_is_documented_in_order():
     assert tuple(row[0] for row in table("requests.csv")) == FIELDS
+
+
+def test_every_column_of_a_rank_is_documented_in_order():
+    assert [row[0] for row in table("ranks.csv")] == [field.name for field in fields(RankRow)]
 
 
 def test_every_metric_is_documented_with_its_unit_and_stat():

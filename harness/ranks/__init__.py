@@ -1,0 +1,1 @@
+"""Tensor-parallel ranks as processes of their own, over torch.distributed."""
