@@ -149,7 +149,7 @@ def compare(**flags: Any) -> None:
     "--strategy",
     default="portfolio",
     show_default=True,
-    help="portfolio, uniform, sticky, urw, pos, pct, pct3, mutation or directed.",
+    help="portfolio, uniform, sticky, urw, paces, pos, pct, pct3, mutation or directed.",
 )
 @click.option(
     "--towards", default="", metavar="ORDER", help='Head for it: "point -> point [-> point]".'

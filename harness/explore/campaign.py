@@ -16,7 +16,17 @@ from harness.explore.guided import Directed, TapeMutation
 from harness.explore.marks import Marks
 from harness.explore.outcome import Outcome, Runner, Scenario
 from harness.explore.prng import derive
-from harness.explore.strategies import Pct, PctRange, Portfolio, Pos, Sticky, Strategy, Uniform, Urw
+from harness.explore.strategies import (
+    Paces,
+    Pct,
+    PctRange,
+    Portfolio,
+    Pos,
+    Sticky,
+    Strategy,
+    Uniform,
+    Urw,
+)
 from harness.explore.tape import Divergence, StrictReplay
 
 TWICE = 20  # one schedule of so many is run again
@@ -95,9 +105,10 @@ def default_portfolio() -> Portfolio:
     """What is searched with unless told otherwise."""
     return Portfolio(
         [
-            (40, Urw()),
-            (25, Pos()),
+            (35, Urw()),
+            (20, Pos()),
             (15, Uniform()),
+            (10, Paces()),
             (10, PctRange(2, 6)),
             (10, TapeMutation()),
         ]
@@ -219,6 +230,7 @@ def strategy_named(name: str) -> Strategy:
         "uniform": Uniform,
         "sticky": Sticky,
         "urw": Urw,
+        "paces": Paces,
         "pos": Pos,
         "pct": PctRange,
         "mutation": TapeMutation,

@@ -110,6 +110,34 @@ class Urw(Strategy):
         return bisect(sums, self.rng.unit() * total)
 
 
+class Paces(Strategy):
+    """A random walk in which every task has a pace of its own for the whole run: mostly the full
+    one, else 1/8 or 1/64 of it. So a stream, a store or a client is slow, and the rest goes on
+    around it; a walk without paces lets nobody lag for long."""
+
+    name = "paces"
+
+    def __init__(self, paces: Sequence[float] = (1.0, 1.0, 1 / 8, 1 / 64)) -> None:
+        super().__init__()
+        assert all(pace > 0 for pace in paces), paces
+        self._paces = paces
+        self._pace: dict[int, float] = {}
+
+    def begin(self, seed: int, estimate: Estimate) -> None:
+        super().begin(seed, estimate)
+        self._pace = {}
+
+    def pick(self, runnable: Sequence[Task], current: Task | None) -> int:
+        sums, total = list[float](), 0.0
+        for task in runnable:
+            pace = self._pace.get(task.number)
+            if pace is None:
+                pace = self._pace[task.number] = self.rng.choice(self._paces)
+            total += pace
+            sums.append(total)
+        return bisect(sums, self.rng.unit() * total)
+
+
 class Pos(Strategy):
     """Partial order sampling: events have random priorities, and lose them when one they race
     with is run first. Samples orders of conflicting steps rather than interleavings."""

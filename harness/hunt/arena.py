@@ -153,7 +153,7 @@ class Arena:
     async def _live(self, seeker: Seeker) -> None:
         """A request from its arrival to its end, whatever comes between."""
         await self.kernel.point("request.arrive", TREE)
-        if self._storage is not None and not seeker.leaving:
+        if self._storage is not None and not (seeker.leaving or seeker.request.unasked):
             prefetch = self._storage.ask(seeker.key, seeker.name, seeker.request.id)
             await self._storage.wait(prefetch, lambda: seeker.leaving, self._storage_step)
         while not seeker.done:

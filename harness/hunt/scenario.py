@@ -36,8 +36,9 @@ _REQUEST: dict[str, Knob] = {
     "priority": Number(0, 2),
     "namespace": Feature(0.1),
     "abort": Feature(0.2),
+    "unasked": Feature(0.25),  # storage is not asked, as when too much is under way already
 }
-STORAGE_SHARE = 0.25  # of all worlds have storage, if they have a host
+STORAGE_SHARE = 0.3  # of all worlds have storage, if they have a host
 COMPANIONS_SHARE = 0.3  # of all worlds have slots with companions
 RANKS_SHARE = 0.15  # of all worlds have several ranks
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
@@ -133,6 +134,7 @@ class Request(NamedTuple):
     priority: int
     namespace: bool
     abort: bool
+    unasked: bool = False  # replay files from before there was one do not say
 
 
 def configs_of(scenario: Scenario) -> list[CacheConfig]:

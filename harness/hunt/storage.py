@@ -3,6 +3,7 @@
     storage  replies to a persist or a prefetch, whichever the search likes, as it likes
     stow     the scheduler takes note of a reply
     T<n>     the patience of request n ends (policy `timeout`)
+    other    another server of the same kind leaves its pages, when the search likes
 
 Further ranks are replied to by storage1, .. and have clocks of their own: T<n>.1, ..
 
@@ -26,7 +27,7 @@ from harness.engine.marks import Marks
 from harness.engine.troubles import TROUBLES, Trouble, TroubledStorage
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.explore.swarm import Knob, Number, Options
+from harness.explore.swarm import Feature, Knob, Number, Options
 from harness.hunt.ranks import Tortured
 
 IDENTITY = identity_of(world="arena")
@@ -38,11 +39,13 @@ STORAGE: dict[str, Knob] = {
     "policy": Options(("wait_complete", "timeout", "best_effort", "wait_complete")),
     "threshold": Options((0, 1, 0, 2)),  # pages
     "batch": Number(1, 3),  # pages
-    "capacity": Options((60, 12, 60, 4)),  # pages, of all components
-    "warm": Number(0, 9),  # pages of each group's prefix that another server has left there
+    "capacity": Options((60, 60, 20, 60, 4)),  # pages, of all components
+    "warm": Number(0, 14),  # pages of each group's prefix that another server has left there
     "orphans": Number(0, 3),  # the page from which on it left no companions apart; 0: it did
     "every": Number(1, 3),  # pages from one recurrent state of that prefix to the next
     "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
+    "late": Feature(0.3),  # the other server leaves them while requests are on their way
+    "queue": Number(0, 8),  # turns that others have before a request looks for what has come
 }
 
 
@@ -94,13 +97,15 @@ class StorageTasks:
         self._impatient: set[tuple[int, int]] = set()  # prefetch and rank: it waits no longer
         self._kinds = _kinds(self._knobs["trouble"])
         self._troubles_left = MOST_TROUBLES
+        self._late: list[Key] = []
 
     def warm(self, keys: list[Key]) -> None:
-        """What another server of the same kind has left behind: the first pages of `keys`."""
-        for key, tier in product(keys, self._ranks):
-            above = ROOT
-            for at, print_ in enumerate(key.prints()[: self._knobs["warm"]], 1):
-                above = self._keep(tier, above, print_, at)
+        """What another server of the same kind leaves: the first pages of `keys`; now, or one key
+        after the other while requests are on their way."""
+        if self._knobs.get("late", False):  # replay files from before there was one do not say
+            self._late = keys
+        else:
+            self._leave(keys)
 
     def start(self) -> None:
         """From now on storage may be in trouble."""
@@ -108,6 +113,8 @@ class StorageTasks:
         for number, tier in enumerate(self._ranks):
             self._kernel.spawn(f"storage{number or ''}", self._storage(tier), daemon=True)
         self._kernel.spawn("stow", self._stow(), daemon=True)
+        if self._late:
+            self._kernel.spawn("other", self._other(self._late), daemon=True)
 
     def kick(self) -> None:
         if self.tier.outstanding():
@@ -156,6 +163,8 @@ class StorageTasks:
     ) -> None:
         """Until the policy lets the request go on, or its client has left: then nothing of the
         prefetch is held but what storage is writing into."""
+        for _ in range(self._knobs.get("queue", 0)):  # replay files from before do not say
+            await self._kernel.point("prefetch.turn", TREE)
         while not leaving() and not self.tier.may_go_on(prefetch, *self._waited_s(prefetch)):
             await self._kernel.wait(self._changed, "prefetch.wait")
         if leaving():
@@ -178,6 +187,17 @@ class StorageTasks:
             self._changed.fire()
 
     # -- storage ---------------------------------------------------------------------------------
+
+    async def _other(self, keys: list[Key]) -> None:
+        for key in keys:
+            await self._kernel.point("storage.other", TREE)
+            self._leave([key])
+
+    def _leave(self, keys: list[Key]) -> None:
+        for key, tier in product(keys, self._ranks):
+            above = ROOT
+            for at, print_ in enumerate(key.prints()[: self._knobs["warm"]], 1):
+                above = self._keep(tier, above, print_, at)
 
     async def _storage(self, tier: StorageTier) -> None:
         while True:

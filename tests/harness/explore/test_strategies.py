@@ -10,13 +10,15 @@ from harness.explore.exhaust import exhaust
 from harness.explore.guided import Directed, TapeMutation
 from harness.explore.kernel import Kernel
 from harness.explore.outcome import Outcome, Scenario
+from harness.explore.pickers import Search
 from harness.explore.prng import SplitMix, derive
 from harness.explore.strategies import Pct, Portfolio, Strategy, Uniform, Urw, pct_bound
 from harness.explore.tape import Tape
 from tests.harness.explore.models import Judge, Livelock, LostUpdate, Model, Tombstone
 from tests.harness.explore.test_exhaust import Unhashed
 
-NAMES = ["uniform", "sticky", "urw", "pos", "pct", "pct2", "mutation", "directed", "portfolio"]
+NAMES = ["uniform", "sticky", "urw", "paces", "pos", "pct", "pct2", "mutation", "directed"]
+NAMES += ["portfolio"]
 
 RACE: Scenario = {
     "nodes": 1,
@@ -205,12 +207,36 @@ def test_mutation_keeps_to_the_scenario_of_the_tape() -> None:
     assert strategy.scenario in [{"n": n} for n in range(136, 200)]
 
 
+def test_with_paces_a_task_lags_for_a_whole_run_as_no_walk_lets_it() -> None:
+    def lags(strategy: Strategy) -> int:
+        """In how many of 200 runs one task is almost through when the other has hardly begun."""
+        count = 0
+        for seed in range(200):
+            strategy.begin(seed, Estimate())
+            kernel, tape = Kernel(), Tape()
+            for name in "ab":
+                kernel.spawn(name, _walk(kernel))
+            assert kernel.run(Search(strategy, tape), step_limit=100).reason == "finished"
+            half = tape.order[:20]
+            count += min(half.count("a"), half.count("b")) <= 2
+        return count
+
+    assert lags(Uniform()) <= 2  # expected: 0.08 of 200
+    assert lags(strategy_named("paces")) > 20
+
+
+async def _walk(kernel: Kernel) -> None:
+    for _ in range(20):
+        await kernel.point("walk")
+
+
 def test_the_portfolio_draws_by_its_shares() -> None:
     portfolio, counts = default_portfolio(), dict[str, int]()
     for seed in range(4000):
         portfolio.begin(SplitMix(seed).bits(), Estimate())
         counts[portfolio.name] = counts.get(portfolio.name, 0) + 1
-    shares = {"urw": 0.40, "pos": 0.25, "uniform": 0.15, "pct": 0.10, "mutation": 0.10}
+    shares = {"urw": 0.35, "pos": 0.20, "uniform": 0.15}
+    shares |= {"paces": 0.10, "pct": 0.10, "mutation": 0.10}
     for name, share in shares.items():
         assert abs(counts[name] - 4000 * share) < 5 * (4000 * share * (1 - share)) ** 0.5
 

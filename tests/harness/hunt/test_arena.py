@@ -136,3 +136,33 @@ def test_every_mark_has_a_meaning_and_a_name_of_its_own() -> None:
     names = [meaning.mark for meaning in MEANINGS]
     assert len(names) == len(set(names))
     assert all(meaning.meaning for meaning in MEANINGS)
+
+
+def landed(storage: dict[str, object], **request: object) -> set[bool]:
+    """Whether storage brought a request its prefix, over the orders of a small world."""
+    scenario = complete(
+        {
+            "ratio": 2.0,
+            "device": 12,
+            "requests": [{"shared": 5, **request}],
+            "storage": [{"warm": 4, **storage}],
+        }
+    )
+    seen, strategy = set[bool](), Uniform()
+    for seed in range(60):
+        strategy.begin(seed, Estimate())
+        outcome = ArenaRunner().run(scenario, strategy)
+        assert outcome.verdict is None
+        seen.add("prefetch_landed" in outcome.marks.sometimes)
+    return seen
+
+
+def test_what_storage_is_given_late_is_there_for_some_and_not_for_others() -> None:
+    assert landed({}) == {True}
+    assert landed({"late": True}) == {True, False}
+    assert landed({}, unasked=True) == {False}
+
+
+def test_who_waits_in_a_queue_finds_what_its_prefetch_has_brought_meanwhile() -> None:
+    assert landed({"policy": "best_effort"}) == {False}
+    assert landed({"policy": "best_effort", "queue": 8}) == {True, False}
