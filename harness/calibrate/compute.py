@@ -87,21 +87,41 @@ def measure(settings: Settings) -> Findings:
     return findings(shape, settings, taken, amounts)
 
 
+class Terms:
+    """What a roofline is made of, for forwards of one model."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._base = base_of(settings.device)
+        self._counts = RooflineCompute(
+            settings.shape, UNIT, tp=1, kv_dtype=settings.kv_dtype, page_size=settings.page_size
+        )
+
+    def of(self, work: Work) -> tuple[float, ...]:
+        """How much of each there is."""
+        return _terms(self._counts, work)
+
+    def fields(
+        self,
+        rows: NDArray[np.float64],
+        seconds: NDArray[np.float64],
+        weights: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        """Of the preset that gives `seconds` for these amounts, a row a forward."""
+        return _fields(Fitted(*fit(rows, seconds, weights).tolist()), self._base)
+
+
 def findings(
     shape: ModelShape, settings: Settings, taken: Mapping[str, Sample], amounts: Mapping[str, Work]
 ) -> Findings:
     """The fields of a preset that give these times."""
-    counts = RooflineCompute(
-        shape, UNIT, tp=1, kv_dtype=settings.kv_dtype, page_size=settings.page_size
-    )
+    terms = Terms(settings)
     names = list(taken)
-    rows = np.array([_terms(counts, amounts[name]) for name in names])
+    rows = np.array([terms.of(amounts[name]) for name in names])
     seconds = np.array([taken[name].median_s for name in names])
-    base = base_of(settings.device)
-    hardware = _fields(Fitted(*fit(rows, seconds).tolist()), base)
+    hardware = terms.fields(rows, seconds)
     roofline = RooflineCompute(
         shape,
-        replace(base, **hardware),  # type: ignore[arg-type]
+        replace(base_of(settings.device), **hardware),  # type: ignore[arg-type]
         tp=1,
         kv_dtype=settings.kv_dtype,
         page_size=settings.page_size,
@@ -112,15 +132,20 @@ def findings(
     return Findings(hardware, list(taken.values()), misfits)
 
 
-def fit(rows: NDArray[np.float64], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Amounts of no less than 0 for the columns of `rows`, least squares of relative errors. A term
-    that would be negative is left out, the worst first."""
-    scaled = rows / seconds[:, None]
+def fit(
+    rows: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Amounts of no less than 0 for the columns of `rows`, least squares of relative errors, which
+    count as much as `weights` say. A term that would be negative is left out, the worst first."""
+    each = np.sqrt(np.ones(len(seconds)) if weights is None else weights / weights.mean())
+    scaled = rows * (each / seconds)[:, None]
     kept = [column for column in range(rows.shape[1]) if rows[:, column].any()]
     found = np.zeros(rows.shape[1])
     while kept:
         norms = np.linalg.norm(scaled[:, kept], axis=0)
-        solved, *_ = np.linalg.lstsq(scaled[:, kept] / norms, np.ones(len(seconds)), rcond=None)
+        solved, *_ = np.linalg.lstsq(scaled[:, kept] / norms, each, rcond=None)
         if solved.min() >= 0:
             found[kept] = solved / norms
             break

@@ -6,21 +6,17 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from cache.model import KvDtype
 from cache.shapes import load_shape
-from harness.calibrate.compute import findings
-from harness.calibrate.findings import Sample, Settings
+from harness.calibrate.forwards import forwards_of, preset_of, settings_for
 from harness.cli.errors import UserError
 from harness.cli.follow import saved_run
-from harness.engine.compute import Work
-from harness.engine.hardware import base_of
 from harness.engine.hardware_file import write_hardware
 from harness.explore.pickers import VirtualClock
 from harness.record.directory import RunDirectory
-from harness.record.forwards import read_forwards
 from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.record.strict_json import to_page
+from harness.soak.calibrated import FILE, read_machine
 from harness.soak.drift import draw, drift_between
 from harness.soak.live import SilentScreen
 from harness.soak.plan import plan_server, plan_traffic
@@ -34,11 +30,14 @@ PLOT, NUMBERS = "ttft_virtual_against_wall.png", "drift.json"
 
 def run(directory: Path, hardware: str, at_most: float | None) -> int:
     """Writes a picture and the numbers into the run's directory. 4 where the median is further off
-    than `at_most`. Without `hardware` a preset is fitted to the run's own forwards first, which
-    tells how good the model is where the machine was not always the same."""
+    than `at_most`, 5 where the machine changed during the run. Without `hardware` the run's own
+    rehearsals are used; where it has none, a preset is fitted to its own forwards, which tells how
+    good the model is and nothing of calibrations."""
     saved = saved_run(directory)
     if saved.serving.tp > 1:
         raise UserError("calibration knows of one rank: compare a run of --tp 1")
+    rehearsed = directory / FILE
+    hardware = hardware or (str(rehearsed) if rehearsed.exists() else "")
     hardware = hardware or _fitted(directory, saved.serving)
     serving = replace(saved.serving, compute="roofline", hardware=hardware)
     with TemporaryDirectory() as folder:
@@ -73,6 +72,8 @@ def run(directory: Path, hardware: str, at_most: float | None) -> int:
         f" {drift.wall_p99_ms:,.1f} and {drift.virtual_p99_ms:,.1f} ms ({drift.error_p99:+.1%})"
     )
     click.echo(f"  {directory / PLOT}")
+    if not _told(hardware):
+        return Exit.INCONCLUSIVE
     if at_most is not None and abs(drift.error_p50) > at_most:
         click.echo(f"  that is more than {at_most:.0%} at p50")
         return Exit.THRESHOLD
@@ -82,25 +83,24 @@ def run(directory: Path, hardware: str, at_most: float | None) -> int:
 def _fitted(directory: Path, serving: Serving) -> str:
     """The path of a preset made of what the run's forwards took."""
     try:
-        forwards = read_forwards(directory, Work._fields)
+        forwards = forwards_of(directory)
     except (OSError, ValueError) as error:
         raise UserError(f"{error}: give --hardware a file of bench.py calibrate") from None
-    taken: dict[str, Sample] = {}
-    amounts: dict[str, Work] = {}
-    for number, (cells, seconds) in enumerate(forwards):
-        name = f"forward {number}"
-        taken[name] = Sample(name, seconds, 0.0, seconds, seconds, 1)
-        amounts[name] = Work(*cells)
-    settings = Settings(
-        shape=load_shape(serving.model),
-        page_size=serving.page_size,
-        kv_dtype=KvDtype(serving.kv_cache_dtype),
-        tp=1,
-        device="cpu",
-        repeats=1,
-    )
-    found = findings(settings.shape, settings, taken, amounts)
-    fields = {**found.hardware, "name": "fitted", "source": f"{len(taken):,} forwards of the run"}
+    device = "cuda" if serving.device == "cuda" else "cpu"
+    shape = load_shape(serving.model)
+    settings = settings_for(shape, serving.page_size, serving.kv_cache_dtype, device)
+    preset = preset_of(forwards, settings, f"{len(forwards):,} forwards of the run itself")
     path = directory / PRESET
-    write_hardware(path, replace(base_of("cpu"), **fields), {"misfits": found.misfits})
+    write_hardware(path, preset, {})
     return str(path)
+
+
+def _told(hardware: str) -> bool:
+    """Say what its rehearsals say of the machine. False where it was not the same all along."""
+    machine = read_machine(Path(hardware)) if hardware.endswith(".json") else None
+    if machine is None:
+        return True
+    click.echo(f"  {machine.sentence()}")
+    if not machine.same:
+        click.echo("  INCONCLUSIVE: the machine was doing other things; measure anew")
+    return machine.same

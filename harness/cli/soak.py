@@ -17,6 +17,7 @@ from rich.console import Console
 from cache.config import CacheConfig, PoolPages
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
+from harness.cli.rehearsed import check, rehearsals
 from harness.cli.serving import launch_of, settings_of, typed
 from harness.model.plan import ModelPlan
 from harness.ranks.leader import Leader, Voyage, leading
@@ -70,6 +71,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     serving = replace(serving, load_back_overlap=overlap.value)
     server = plan_server(serving, clock=watching.clock, seed=traffic.seed)
     plan = plan_traffic(traffic)
+    check(flags["calibrate"], server, watching)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)
     manifest = manifest_of(serving, traffic, watching, server, plan, launch)
     if server.model is not None and server.model.device == "cpu":
@@ -78,6 +80,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     epoch = datetime.now(UTC) if on_wall else VIRTUAL_EPOCH
     voyage = Voyage(serving=serving, traffic=traffic, watching=watching)
     with (
+        rehearsals(flags["calibrate"], server, serving, traffic, watching, directory.path),
         Recorder(directory, manifest, epoch=epoch) as recorder,
         _clock(watching, server, voyage, recorder) as (clock, party),
     ):
@@ -93,6 +96,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
             party=party,
         )
         soaked = soak.run()
+        del soak
     tell(soaked, manifest, flags["json"])
     return Exit.INTERRUPTED if soaked.interrupted else EXIT_OF[soaked.verdict]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from harness.cli.durations import Duration
 from harness.cli.serving import SERVING_OPTIONS
 from harness.cli.traffic import TRAFFIC_OPTIONS
 from harness.soak.settings import Watching
@@ -34,5 +35,8 @@ _OPTIONS = (
          show_default=True, help="every: full audit after every event; sampled: now and then."),
     _opt("--output-dir", default=_WATCHING.output_dir, show_default=True, help="Where runs land."),
     _opt("--tag", default=_WATCHING.tag, show_default=True, help="Name of the run's directory."),
+    _opt("--calibrate", type=Duration(),
+         help="Measure this machine so long before and after, with the same traffic in a hurry; for"
+              " --clock wall --compute model. `drift` then uses it."),
     _opt("--json", is_flag=True, help="The summary as one JSON line on standard output."),
 )  # fmt: skip

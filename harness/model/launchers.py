@@ -58,7 +58,8 @@ class WallLauncher:
     discards what was computed. `ahead` counts forwards that began ahead of something.
 
     `close` waits for both, `cut` for what has begun; then the clock may be closed. `on_forward` is
-    told what each forward was that waited for nothing, and how many seconds it took. `before` is
+    told what each forward was that waited for nothing, how many seconds the world's thread had been
+    at it before it was launched, and how many it took from there. `before` is
     called before each is launched, by the world's thread.
 
     A clock that follows another may go on before the forward is over here: then it is waited for.
@@ -69,7 +70,7 @@ class WallLauncher:
         kernel: Kernel,
         clock: WallClock,
         device: str,
-        on_forward: Callable[[Work, float], None] = lambda work, seconds: None,
+        on_forward: Callable[[Work, float, float], None] = lambda work, turn_s, seconds: None,
         *,
         flights: Callable[[Sequence[Copy]], Sequence[Flight]],
         before: Callable[[], None] = lambda: None,
@@ -89,6 +90,7 @@ class WallLauncher:
     async def run(self, name: str, work: Work, action: Callable[[Ready], T], ahead: Ahead) -> T:
         task = self._kernel.current
         assert task is not None
+        turn_s = max(0.0, self._clock.time() - self._kernel.now)
         self._before()
         results: list[T] = []
         ready = self._ready(ahead)
@@ -105,7 +107,7 @@ class WallLauncher:
         if ahead.copies:
             self.ahead += 1
         else:
-            self._on_forward(work, time.perf_counter() - began)
+            self._on_forward(work, turn_s, time.perf_counter() - began)
         await ahead.landed()
         return results[0]
 

@@ -56,6 +56,10 @@ class WallClock:
             self._closed = True
         self._act()
 
+    def time(self) -> float:
+        """Kernel time at this moment, which is later than when the running segment began."""
+        return self.at(self._monotonic())
+
     def at(self, moment: float) -> float:
         """Kernel time at a reading of the same monotonic clock."""
         return max(0.0, moment - self._origin)

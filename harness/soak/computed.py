@@ -138,11 +138,11 @@ class Computed:
         assert isinstance(self._launcher, WallLauncher)
         return self._launcher.fence()
 
-    def _forwarded(self, work: Work, seconds: float) -> None:
+    def _forwarded(self, work: Work, turn_s: float, seconds: float) -> None:
         assert self._forwards is not None
         self.forwards += 1
         self.forwards_s += seconds
-        self._forwards.add(work, seconds)
+        self._forwards.add(work, turn_s, seconds)
 
     def memory(self) -> Mapping[str, float]:
         return self._model.memory()

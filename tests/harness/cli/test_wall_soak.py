@@ -69,6 +69,41 @@ def test_a_measured_run_can_be_followed_and_simulated(tmp_path: Path) -> None:
     assert saved_run(directory).serving.load_back_overlap == "none"  # as runs were before it
 
 
+def test_a_run_between_two_rehearsals_is_held_against_them(tmp_path: Path) -> None:
+    more = ["--chunked-prefill-size", "16", "--set", "num_groups=5", "--set", "output_len=12"]
+    more += ["--output-dir", str(tmp_path), "--check-logits", "0", "--calibrate", "1m"]
+    done = bench(*TINY, *more)
+    assert done.exit_code in (Exit.PASS, Exit.INCONCLUSIVE), done.output
+    (directory,) = tmp_path.iterdir()
+    preset = load_hardware(str(directory / "calibrated.json"))
+    assert preset.step_overhead_s + preset.sequence_overhead_s > 0
+    drifted = bench("drift", str(directory), "--at-most", "1000")
+    assert drifted.exit_code in (Exit.PASS, Exit.INCONCLUSIVE), drifted.output
+    assert "after the run compared with before" in drifted.output
+    told = json.loads((directory / "drift.json").read_text())
+    assert told["hardware"].endswith("calibrated.json")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--clock", "virtual"], "add --clock wall"),
+        (["--tp", "2"], "add --tp 1"),
+        ([], "prefills, and a fit takes 20"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_refused_in_one_line(
+    flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*TINY, "--output-dir", str(tmp_path), "--calibrate", "1s", *flags]
+    code = guarded(lambda: cli.main(command, standalone_mode=False))
+    assert code == Exit.USAGE
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert words in said
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("command", ["replay", "drift"])
 def test_a_directory_of_something_else_is_refused_in_one_line(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
