@@ -165,8 +165,8 @@ def compare(**flags: Any) -> None:
 @click.option("--exhaustive", is_flag=True, help="Every order of the scenario, states met once.")
 @click.option(
     "--sweep",
-    type=click.Choice(["aborts", "copies", "rooms", "all"]),
-    help="One abort, failed copy or refused room at a time, at every place; takes folders too.",
+    type=click.Choice(["aborts", "copies", "rooms", "replies", "all"]),
+    help="One abort, failed copy, refused room or bad reply of storage at a time, everywhere.",
 )
 @click.option("--storage-share", type=SHARE, help="Of the drawn worlds so many have storage.")
 @click.option("--ranks-share", type=SHARE, help="So many have several ranks.")

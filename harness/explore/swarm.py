@@ -47,7 +47,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Options:
-    """One of several values; the simplest comes first."""
+    """One of several values; the simplest comes first. Any of them is simpler than a value that
+    was written by hand and is none of them."""
 
     values: tuple[Any, ...]
 
@@ -55,7 +56,8 @@ class Options:
         return rng.choice(self.values)
 
     def smaller(self, value: Any) -> Iterator[Any]:
-        yield from self.values[: self.values.index(value)]
+        known = value in self.values
+        yield from self.values[: self.values.index(value)] if known else self.values
 
 
 @dataclass(frozen=True)

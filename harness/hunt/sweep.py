@@ -3,6 +3,7 @@
     aborts   the client of each request goes away before each step of the schedule
     copies   each copy of the schedule fails
     rooms    each making of room is refused, on the device and on the host
+    replies  each reply of storage is late, failing, full, torn, or a lie, where there is storage
 
 Invariant: "complete" is said only if trouble struck at every place of every base schedule, each in
 a run of its own that is otherwise that schedule.
@@ -21,8 +22,12 @@ from harness.explore.pickers import Chooser
 from harness.explore.prng import derive
 from harness.explore.tape import Choice, LenientReplay, Tape
 
-KINDS = ("aborts", "copies", "rooms")
-TROUBLE = {"copies": ("copy.fail",), "rooms": ("room.refuse", "backup.refuse")}  # draws
+KINDS = ("aborts", "copies", "rooms", "replies")
+TROUBLE = {  # draws
+    "copies": ("copy.fail",),
+    "rooms": ("room.refuse", "backup.refuse"),
+    "replies": ("storage.trouble",),
+}
 SWITCHES = {"copies": "copies_fail", "rooms": "rooms_fail"}
 
 
@@ -119,7 +124,9 @@ def undisturbed(runner: Runner, base: Base, kind: str) -> Calm:
     """The base schedule, in a world where trouble of `kind` could strike and does not."""
     requests = [{**request, "abort": False} for request in base.scenario["requests"]]
     switches = {switch: SWITCHES.get(kind) == switch for switch in SWITCHES.values()}
-    scenario = {**base.scenario, "requests": requests, **switches}
+    trouble = "any" if kind == "replies" else "none"
+    storage = [{**store, "trouble": trouble} for store in base.scenario["storage"]]
+    scenario = {**base.scenario, "requests": requests, "storage": storage, **switches}
     return Calm(scenario, runner.run(scenario, _Quiet(base)))
 
 
@@ -133,8 +140,9 @@ def places(calm: Calm, kind: str) -> Iterator[Place]:
     order, draws = calm.outcome.tape.order, calm.outcome.tape.draws
     for at, (label, _, bound) in enumerate(draws):
         if label in TROUBLE[kind]:
-            troubled = [*draws[:at], Choice(label, 1, bound), *draws[at + 1 :]]
-            yield Place(calm.scenario, Tape(order, troubled))
+            for value in range(1, bound):
+                troubled = [*draws[:at], Choice(label, value, bound), *draws[at + 1 :]]
+                yield Place(calm.scenario, Tape(order, troubled))
 
 
 def _departures(scenario: Scenario, tape: Tape) -> Iterator[Place]:

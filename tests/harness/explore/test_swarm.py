@@ -62,6 +62,12 @@ def test_simpler_scenarios_could_have_been_drawn_and_end_at_the_simplest() -> No
         assert request["pages"] == 1
 
 
+def test_what_was_written_by_hand_gets_simpler_too() -> None:
+    knob = Options(("none", "any"))
+    assert list(knob.smaller("other")) == ["none", "any"]
+    assert list(knob.smaller("any")) == ["none"]
+
+
 def test_items_keep_their_ids_when_others_are_dropped() -> None:
     value = [{"id": n, "pages": 1} for n in range(4)]
     ids = [[item["id"] for item in shorter] for shorter in SWARM.knobs["requests"].smaller(value)]
