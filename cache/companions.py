@@ -135,8 +135,8 @@ class AccompaniedStore:
     with all of them; what is read is the owner's, as is what goes to storage and comes from it."""
 
     def __init__(self, bare: Store, companions: tuple[CompanionSlots, ...]) -> None:
-        self._bare = bare
-        self._companions = companions
+        self.bare = bare
+        self.companions = companions
         self.read = bare.read
         self.bodies = bare.bodies
         self.restore = bare.restore
@@ -144,18 +144,18 @@ class AccompaniedStore:
 
     def write(self, slots: list[int], prints: list[int]) -> None:
         """Compute wrote the pages, and with them what belongs to them."""
-        self._bare.write(slots, prints)
-        for companion in self._companions:
+        self.bare.write(slots, prints)
+        for companion in self.companions:
             companion.write(slots, prints)
 
     def forget(self, slots: list[int]) -> None:
-        self._bare.forget(slots)
-        for companion in self._companions:
+        self.bare.forget(slots)
+        for companion in self.companions:
             companion.forget(slots)
 
     def take(self, other: "AccompaniedStore", source: list[int], target: list[int]) -> None:
-        self._bare.take(other._bare, source, target)
-        for mine, theirs in zip(self._companions, other._companions, strict=True):
+        self.bare.take(other.bare, source, target)
+        for mine, theirs in zip(self.companions, other.companions, strict=True):
             mine.take(theirs, source, target)
 
 

@@ -15,8 +15,10 @@ by `finish` and `drain`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from cache.companions import AccompaniedStore
 from cache.config import Component, Tier
 from cache.contract import Cache
+from cache.stores import Store
 from cache.tensors import TensorStore
 from cache.transfers import Copy, Transfers
 from harness.device.layers import Layer, LayerGroup, grouped, layers_at_once, side_by_side
@@ -24,6 +26,7 @@ from harness.device.streams import Event, Job, Step, Stream
 from harness.engine.streams import NAMES
 
 Links = Mapping[Tier, Stream]  # a rank's streams, by the tier that they copy to
+Slots = tuple[list[int], list[int]]  # of a component: of the source, and of the target
 Fence = Callable[[int], Sequence[Event]]
 
 
@@ -135,24 +138,31 @@ class DeviceStreams:
     def _steps(self, transfers: Transfers, copy: Copy) -> tuple[list[LayerGroup], list[Step]]:
         """A load-back comes a few layers at a time, as compute will want them, a backup as is
         quickest. The slots are those of this moment, which a split of a node leaves as they are."""
-        slots: dict[Component, tuple[list[int], list[int]]] = {}
+        slots: dict[Component, Slots] = {}
         for _, component, source, target in copy.parts:
             of, to = slots.setdefault(component, ([], []))
             of += source
             to += target
         there = {component: _tensors(transfers, copy.source, component) for component in slots}
         here = {component: _tensors(transfers, copy.target, component) for component in slots}
+        beside = _beside(transfers, copy, slots)
         if copy.target is Tier.HOST:
             return [], [
-                partial(here[component].take, there[component], *pair)
-                for component, pair in slots.items()
+                *beside,
+                *(
+                    partial(here[component].take, there[component], *pair)
+                    for component, pair in slots.items()
+                ),
             ]
         sizes = {component: layers_at_once(store.layout) for component, store in there.items()}
         groups = grouped(self._order, sizes)
-        return groups, [
+        steps: list[Step] = [
             partial(here[component].take_layers, there[component], *slots[component], layers)
             for component, layers in groups
         ]
+        if beside:  # before the first layer comes, for any layer may need them
+            steps[0] = _one_by_one([*beside, steps[0]])
+        return groups, steps
 
 
 def links_of(device: str, ranks: int) -> list[dict[Tier, Stream]]:
@@ -180,12 +190,40 @@ def _layers(cache: Cache) -> dict[Component, int]:
 
 def _bytes(transfers: Transfers, copy: Copy) -> int:
     return sum(
-        len(part.target) * _tensors(transfers, copy.target, part.component).shape.page_bytes
+        len(part.target) * _slot_bytes(transfers.store(copy.target, part.component))
         for part in copy.parts
     )
 
 
+def _slot_bytes(store: Store) -> int:
+    """What moves with a slot."""
+    beside = store.companions if isinstance(store, AccompaniedStore) else ()
+    return store.body_bytes + sum(companion.body_bytes for companion in beside)
+
+
+def _beside(transfers: Transfers, copy: Copy, slots: Mapping[Component, Slots]) -> list[Step]:
+    """What brings the companions of the slots. Which of theirs belong to these is looked up now."""
+    steps: list[Step] = []
+    for component, (of, to) in slots.items():
+        source = transfers.store(copy.source, component)
+        target = transfers.store(copy.target, component)
+        if isinstance(source, AccompaniedStore) and isinstance(target, AccompaniedStore):
+            for theirs, mine in zip(source.companions, target.companions, strict=True):
+                steps.append(partial(mine.store.take, theirs.store, theirs.of(of), mine.of(to)))
+    return steps
+
+
+def _one_by_one(steps: Sequence[Step]) -> Step:
+    def step() -> None:
+        for part in steps:
+            part()
+
+    return step
+
+
 def _tensors(transfers: Transfers, tier: Tier, component: Component) -> TensorStore:
     store = transfers.store(tier, component)
+    if isinstance(store, AccompaniedStore):
+        store = store.bare
     assert isinstance(store, TensorStore), "only tensors have bytes to move"
     return store

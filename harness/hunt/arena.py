@@ -29,7 +29,7 @@ from harness.hunt.ranks import STREAMS, Tortured, stream_name
 from harness.hunt.refusals import Refusals
 from harness.hunt.scenario import GROUPS, Request, recurrent, requests_of
 from harness.hunt.state import cache_state
-from harness.hunt.storage import StorageTasks
+from harness.hunt.storage import Left, StorageTasks, no_more
 
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
@@ -78,7 +78,12 @@ class Arena:
     """Built for one run of one scenario around a cache that is ready to be tortured."""
 
     def __init__(
-        self, scenario: Scenario, cache: Tortured, marks: Marks, compute: Forward = nothing
+        self,
+        scenario: Scenario,
+        cache: Tortured,
+        marks: Marks,
+        compute: Forward = nothing,
+        left: Left = no_more,
     ) -> None:
         self.kernel = Kernel()
         self.cache = cache
@@ -102,7 +107,7 @@ class Arena:
         self._storage: StorageTasks | None = None
         if cache.storage is not None:
             self._storage = StorageTasks(
-                self.kernel, cache, scenario, marks, self._changed, self._kick
+                self.kernel, cache, scenario, marks, self._changed, self._kick, left
             )
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ from harness.explore.outcome import Scenario
 from harness.faults import Fault
 from harness.hunt.ranks import Tortured, ranks_in
 from harness.hunt.scenario import config_of, configs_of
-from harness.hunt.storage import IDENTITY, storage_of
+from harness.hunt.storage import IDENTITY, PAGE_BYTES, storage_of
 from harness.oracles import Watch, WatchedRanks, default_oracles
 from harness.oracles.ranks import OnOffers
 
@@ -28,15 +28,16 @@ def build(
     *,
     without: tuple[str, ...] = (),
     store_of: StoreMaker = fingerprints,
+    stored_bytes: int = PAGE_BYTES,
     on_offers: OnOffers,
 ) -> Built:
     """`watch` is the first rank's, not attached yet; `on_offers` is told what ranks offered each
-    other."""
+    other; `stored_bytes` is what a page takes in storage at most."""
     if ranks_in(scenario) == 1:
         cache = UnifiedCache(
             config_of(scenario),
             watch,
-            backend=storage_of(scenario),
+            backend=storage_of(scenario, stored_bytes),
             identity=IDENTITY,
             store_of=store_of,
         )

@@ -10,7 +10,7 @@ Further ranks are replied to by storage1, .. and have clocks of their own: T<n>.
 Nothing here draws from the tape in a world without storage.
 """
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from itertools import product
 from math import inf
 
@@ -23,6 +23,7 @@ from cache.storage.memory import MemoryStorage
 from cache.storage.naming import identity_of
 from cache.storage_moves import Move, Prefetch
 from cache.storage_tier import StorageTier
+from cache.strands import Strand
 from harness.engine.marks import Marks
 from harness.engine.troubles import TROUBLES, Trouble, TroubledStorage
 from harness.explore.kernel import Kernel, Signal
@@ -33,6 +34,8 @@ from harness.hunt.ranks import Tortured
 IDENTITY = identity_of(world="arena")
 PAGE_BYTES = HEADER_BYTES + 8
 TREE = ("tree",)
+# Beside fingerprints, what an object of a strand has for the last of a key's first pages.
+Left = Callable[[Strand, Key, int], Sequence[memoryview]]
 MOST_TROUBLES = 3  # of one run; if storage never worked, nothing would be said about the cache
 
 STORAGE: dict[str, Knob] = {
@@ -61,16 +64,23 @@ def storage_config(scenario: Scenario) -> StorageConfig | None:
     )
 
 
-def storage_of(scenario: Scenario) -> TroubledStorage | None:
-    """The backend of a scenario, without trouble until the arena says so."""
+def storage_of(scenario: Scenario, page_bytes: int = PAGE_BYTES) -> TroubledStorage | None:
+    """The backend of a scenario, without trouble until the arena says so; `page_bytes` is what a
+    stored page takes at most."""
     if storage_config(scenario) is None:
         return None
-    capacity = scenario["storage"][0]["capacity"] * PAGE_BYTES
+    capacity = scenario["storage"][0]["capacity"] * page_bytes
     return TroubledStorage(MemoryStorage(IDENTITY, capacity), lambda: Trouble.NONE)
 
 
+def no_more(strand: Strand, key: Key, pages: int) -> Sequence[memoryview]:
+    """Fingerprints are all there is."""
+    return ()
+
+
 class StorageTasks:
-    """For one run. `kick()` tells everybody that the cache has changed."""
+    """For one run. `kick()` tells everybody that the cache has changed; `left` is what another
+    server has left behind beside fingerprints."""
 
     def __init__(
         self,
@@ -80,6 +90,7 @@ class StorageTasks:
         marks: Marks,
         changed: Signal,
         kick: Callable[[], None],
+        left: Left = no_more,
     ) -> None:
         assert cache.storage is not None
         self._kernel = kernel
@@ -91,6 +102,7 @@ class StorageTasks:
         self._marks = marks
         self._changed = changed
         self._kick = kick
+        self._left = left
         self._asked = Signal("storage.queue")
         self._replied = Signal("storage.replied")
         self._components = cache.config.components
@@ -196,8 +208,8 @@ class StorageTasks:
     def _leave(self, keys: list[Key]) -> None:
         for key, tier in product(keys, self._ranks):
             above = ROOT
-            for at, print_ in enumerate(key.prints()[: self._knobs["warm"]], 1):
-                above = self._keep(tier, above, print_, at)
+            for pages in range(1, min(self._knobs["warm"], key.pages) + 1):
+                above = self._keep(tier, above, key, pages)
 
     async def _storage(self, tier: StorageTier) -> None:
         while True:
@@ -210,8 +222,9 @@ class StorageTasks:
                 tier.run(moves[self._kernel.draw("storage.which", len(moves))])
                 self._replied.fire()
 
-    def _keep(self, tier: StorageTier, above: bytes, print_: int, pages: int) -> bytes:
+    def _keep(self, tier: StorageTier, above: bytes, key: Key, pages: int) -> bytes:
         """One page with all that belongs to it, but for the companions of orphans; its name."""
+        print_ = key.prints()[pages - 1]
         every = self._knobs.get("every", 1)  # replay files from before there was one do not say
         orphans = self._knobs.get("orphans", 0)
         full = tier.name_of(Component.FULL, print_)
@@ -225,7 +238,8 @@ class StorageTasks:
             head = tier.name_of(strand.component, print_) if apart else full
             if strand.number == Component.FULL:
                 head = above
-            payload = pack(strand.number, [print_] * len(strand.parts), tier.share)
+            bodies = self._left(strand, key, pages)
+            payload = pack(strand.number, [print_] * len(strand.parts), tier.share, bodies)
             kept.append(Page(tier.name_of(strand.number, print_), head, payload))
         self._backend.put(kept)
         return full

@@ -3,17 +3,18 @@
 Invariant: what is found here was seen in logits and nowhere else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache as remembered
 
 import torch
 from torch import Tensor
 
-from cache.config import CacheConfig, Component, Tier
+from cache.config import CacheConfig, Component
 from cache.keys import Key
 from cache.model import AttentionShape, KvDtype, ModelShape, RecurrentShape
 from cache.stores import StoreMaker, fingerprints
+from cache.strands import Strand
 from cache.table import PageTable
 from cache.unified import UnifiedCache
 from harness.engine.marks import Marks
@@ -28,11 +29,12 @@ from harness.hunt.arena import Arena, Forward, nothing
 from harness.hunt.build import build
 from harness.hunt.runner import STEP_LIMIT
 from harness.hunt.scenario import config_of
+from harness.hunt.storage import PAGE_BYTES, Left, no_more
 from harness.model.network import Network
 from harness.model.numerics import Numerics, Question, Wrong, origins
 from harness.model.pieces import Piece, Vocabulary, piece_of
 from harness.model.scratch import Scratch
-from harness.model.store import ModelStore, store_maker
+from harness.model.store import ModelStore, device_stores, page_shape, store_maker
 from harness.model.weights import Weights, make_weights, pattern
 from harness.oracles import Violation, Watch
 from harness.oracles.content import Content
@@ -59,8 +61,7 @@ _SHAPE = ModelShape(
 class NumericsRunner:
     """A `Runner` whose only oracle is N1. A scenario may name its fault, as replay files do.
 
-    Worlds with storage or several ranks are not for it: what storage keeps are fingerprints, and
-    a model of one rank."""
+    Worlds with several ranks or companions are not for it."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         self._fault = fault
@@ -68,9 +69,9 @@ class NumericsRunner:
     def run(self, scenario: Scenario, chooser: Chooser) -> Outcome:
         model = ArenaModel(config_of(scenario))
         watch = Watch([], on_violation=lambda seen: None)
-        cache = _cache(scenario, watch, self._fault, model.store_of)
+        cache = _cache(scenario, watch, self._fault, model.store_of, model.stored_bytes)
         model.attach(cache)
-        return _run(scenario, cache, chooser, watch, model, lambda: model.wrong)
+        return _run(scenario, cache, chooser, watch, model, lambda: model.wrong, model.left)
 
 
 class ReadRunner:
@@ -93,11 +94,22 @@ class ReadRunner:
 
 
 def _cache(
-    scenario: Scenario, watch: Watch, fault: Fault | None, store_of: StoreMaker
+    scenario: Scenario,
+    watch: Watch,
+    fault: Fault | None,
+    store_of: StoreMaker,
+    stored_bytes: int = PAGE_BYTES,
 ) -> UnifiedCache:
     if fault is None and scenario.get("fault"):
         fault = fault_named(scenario["fault"])
-    built = build(scenario, watch, fault, store_of=store_of, on_offers=lambda what, offers: None)
+    built = build(
+        scenario,
+        watch,
+        fault,
+        store_of=store_of,
+        stored_bytes=stored_bytes,
+        on_offers=lambda what, offers: None,
+    )
     assert isinstance(built.cache, UnifiedCache), "one rank"
     return built.cache
 
@@ -109,11 +121,12 @@ def _run(
     watch: Watch,
     compute: Forward,
     wrong: Callable[[], Wrong | None],
+    left: Left = no_more,
 ) -> Outcome:
     """Until something is wrong, or to the end."""
     marks = Marks(cache.config)
     watch.listen(marks)
-    arena = Arena(scenario, cache, marks, compute)
+    arena = Arena(scenario, cache, marks, compute, left)
 
     def after_step(task: Task, point: Point) -> None:
         if wrong() is not None:
@@ -156,11 +169,7 @@ class ArenaModel:
     def attach(self, cache: UnifiedCache) -> None:
         """Before the first forward."""
         self._cache = cache
-        self._stores: Mapping[Component, ModelStore] = {
-            component: store
-            for component in cache.config.components
-            if isinstance(store := cache.pools[Tier.DEVICE, component].store, ModelStore)
-        }
+        self._stores: Mapping[Component, ModelStore] = device_stores(cache)
         self._network = Network(self._shape, self._weights, self._config, self._stores)
 
     def __call__(self, table: PageTable, key: Key, stop: int) -> None:
@@ -175,6 +184,25 @@ class ArenaModel:
             self._known[name] = self._scratch.logits(tokens, stop - 1)[0]
         if self.wrong is None and not torch.equal(row, self._known[name]):
             self._judge(table, piece, tokens, row)
+
+    @property
+    def stored_bytes(self) -> int:
+        """What the largest of its objects takes in storage."""
+        sizes = [
+            page_shape(self._shape, self._config, component, DTYPE).page_bytes
+            for component in self._config.components
+        ]
+        return PAGE_BYTES + max(sizes)
+
+    def left(self, strand: Strand, key: Key, pages: int) -> Sequence[memoryview]:
+        """What another server has left in storage: the bytes of page number `pages`, or the state
+        at its end, computed from scratch."""
+        tokens = pages * self._config.page_size
+        self._scratch.logits(self._vocabulary.rows(key.data, 0, tokens, key.namespace), tokens - 1)
+        store = self._scratch.stores[strand.component]
+        slot = 0 if strand.component is Component.MAMBA else pages - 1
+        store.stamp([slot], [key.prints()[pages - 1]])
+        return store.bodies([slot])
 
     def _judge(self, table: PageTable, piece: Piece, tokens: object, row: Tensor) -> None:
         self.wrong = self._numerics.judge(

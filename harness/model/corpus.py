@@ -28,24 +28,28 @@ GRAINS = ("scheduler", "fine")
 
 
 class OneRank:
-    """Worlds of either grain in turn, of one rank, without storage and companions."""
+    """Worlds of either grain in turn, of one rank, without companions; so many with storage."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage_share: float = 0.0) -> None:
         self._drawn = 0
+        self._storage_share = storage_share
 
     def draw(self, seed: int) -> Scenario:
         self._drawn += 1
         grain = GRAINS[self._drawn % len(GRAINS)]
-        return swarm(grain, storage_share=0.0, ranks_share=0.0, companions_share=0.0).draw(seed)
+        share = self._storage_share
+        return swarm(grain, storage_share=share, ranks_share=0.0, companions_share=0.0).draw(seed)
 
 
 def candidates() -> list[str]:
     """Faults that may lead to wrong bytes: their oracles say content, copies or validity. Those
-    that need storage, ranks or companions are none of a world with a model."""
+    that need ranks or companions are none of a world with a model."""
     return [
         fault.name
         for fault in FAULTS.values()
-        if not fault.shares and {"C1", "C2", "D1", "M1"} & set(fault.oracles)
+        if not set(fault.needs) - {"storage"}
+        and fault.between is None
+        and {"C1", "C2", "D1", "M1"} & set(fault.oracles)
     ]
 
 
@@ -58,7 +62,7 @@ def find(name: str, budget_s: float = HUNT_S) -> Path | None:
     trial = _Trial(ReadRunner(fault), NumericsRunner(fault))
     campaign = Campaign(
         runner=trial,
-        scenarios=OneRank(),
+        scenarios=OneRank(fault.shares.get("storage_share", 0.0)),
         strategy=default_portfolio(),
         seed=derive(7, "n1", name),
     )

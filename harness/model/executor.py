@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cache.config import Component, Tier
 from cache.keys import TOKEN_BYTES
 from cache.unified import UnifiedCache
 from harness.engine.compute import Work
@@ -22,7 +21,7 @@ from harness.model.network import Network, Ready
 from harness.model.numerics import Numerics, Question, Wrong, origins
 from harness.model.pieces import Piece, Vocabulary, piece_of
 from harness.model.sampling import Decoding, Sampler
-from harness.model.store import ModelStore
+from harness.model.store import device_stores
 
 T = TypeVar("T")
 
@@ -93,6 +92,10 @@ class ModelExecutor:
                 tokens = self._tokens(job, 0, written + 1)
                 self._ask(job, tokens, self._rows.pop(job.number), piece)
 
+    def forget(self, job: Job) -> None:
+        """It has ended, with all its tokens or without."""
+        self._rows.pop(job.number, None)
+
     # -- pieces --------------------------------------------------------------------------------
 
     def _chunk_piece(self, chunk: Chunk) -> Piece:
@@ -122,8 +125,8 @@ class ModelExecutor:
         """The token at `position` is the answer's token number `generated`."""
         if self._sampler.decoding is Decoding.TRACE:
             return
-        drawn = self._sampler.next(row, job.name, position)
-        token = self._vocabulary.token(drawn, job.key.namespace)
+        by_token = self._vocabulary.by_token(row, job.key.namespace)
+        token = self._sampler.next(by_token, job.name, position)
         at = generated * TOKEN_BYTES
         fresh = token_bytes(np.array([token], dtype=np.int32))
         job.output = job.output[:at] + fresh + job.output[at + TOKEN_BYTES :]
@@ -149,13 +152,3 @@ class ModelExecutor:
     def _told(self, wrong: Wrong | None) -> None:
         if wrong is not None:
             self._on_wrong(wrong)
-
-
-def device_stores(cache: UnifiedCache) -> dict[Component, ModelStore]:
-    """What the model computes into. The cache was built with `store_maker`."""
-    found = {}
-    for component in cache.config.components:
-        store = cache.pools[Tier.DEVICE, component].store
-        assert isinstance(store, ModelStore)
-        found[component] = store
-    return found

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cache.components import rules_for
 from cache.config import MAMBA, SWA
@@ -77,9 +78,9 @@ class Vocabulary:
         rows = (found.astype(np.int64) + self._shift(namespace)) % self._size
         return rows.astype(np.int32)
 
-    def token(self, row: int, namespace: str) -> int:
-        """The token whose row this is."""
-        return (row - self._shift(namespace)) % self._size
+    def by_token(self, logits: Tensor, namespace: str) -> Tensor:
+        """From the order of rows to that of tokens."""
+        return logits.roll(-self._shift(namespace), -1)
 
     def _shift(self, namespace: str) -> int:
         if not namespace:

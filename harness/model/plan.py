@@ -1,7 +1,8 @@
 """Which model computes, how it answers, and how much of it is checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cache.companions import CompanionStoreMaker
 from cache.config import CacheConfig, ConfigError
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
@@ -10,7 +11,7 @@ from harness.device.movers import mover_of
 from harness.engine.hardware import IoBackend
 from harness.model.sampling import Decoding
 from harness.model.shard import WHOLE, Shard
-from harness.model.store import page_shape, store_maker
+from harness.model.store import companion_shape, companion_store_maker, page_shape, store_maker
 from harness.model.weights import check_shape
 
 
@@ -27,6 +28,7 @@ class ModelPlan:
     seed: int
     io_backend: IoBackend = IoBackend.KERNEL
     shard: Shard = WHOLE
+    first_token: int = 0  # of those that an answer may have
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
@@ -46,12 +48,16 @@ class ModelPlan:
         """What this rank computes of `shape`."""
         return self.shard.part(self.shape)
 
-    def page_bytes(self, config: CacheConfig) -> tuple[int, ...]:
-        """What a slot really takes, fingerprints and scales included, by component."""
+    def sized(self, config: CacheConfig) -> CacheConfig:
+        """With what a slot and its companions really take, fingerprints and scales included."""
         found = [0] * len(config.page_bytes)
         for component in config.components:
             found[component] = page_shape(self.part, config, component, self.dtype).page_bytes
-        return tuple(found)
+        beside = tuple(
+            replace(c, slot_bytes=companion_shape(self.part, config, c, self.dtype).page_bytes)
+            for c in config.companions
+        )
+        return replace(config, page_bytes=tuple(found), companions=beside)
 
     def stores(self, config: CacheConfig) -> StoreMaker:
         return store_maker(
@@ -61,4 +67,9 @@ class ModelPlan:
             device=self.device,
             host_layout=self.host_layout,
             mover=mover_of(self.io_backend, self.device),
+        )
+
+    def companion_stores(self, config: CacheConfig) -> CompanionStoreMaker:
+        return companion_store_maker(
+            self.part, config, self.dtype, device=self.device, host_layout=self.host_layout
         )

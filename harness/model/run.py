@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 
 from cache.config import Component, Tier
+from cache.tensors import TensorStore
 from cache.unified import UnifiedCache
-from harness.model.executor import Launcher, ModelExecutor, device_stores
+from harness.model.executor import Launcher, ModelExecutor
 from harness.model.network import Network
 from harness.model.numerics import Numerics, Wrong
 from harness.model.pieces import Vocabulary
@@ -14,7 +15,7 @@ from harness.model.plan import ModelPlan
 from harness.model.sampling import Sampler
 from harness.model.scratch import Scratch
 from harness.model.shard import ALONE, Sums
-from harness.model.store import ModelStore
+from harness.model.store import device_stores
 from harness.model.weights import layers_in_order, make_weights, pattern
 
 
@@ -46,7 +47,12 @@ class ModelRun:
             self._cache,
             self._network,
             Vocabulary(plan.shape.vocab_size),
-            Sampler(plan.decoding, hidden=plan.shape.hidden_size, seed=plan.seed),
+            Sampler(
+                plan.decoding,
+                hidden=plan.shape.hidden_size,
+                seed=plan.seed,
+                first=plan.first_token,
+            ),
             launcher,
             numerics=self.numerics,
             on_wrong=on_wrong,
@@ -76,6 +82,6 @@ class ModelRun:
         return sum(self._bytes(tier, component) for component in self._cache.config.components)
 
     def _bytes(self, tier: Tier, component: Component) -> int:
-        store = self._cache.pools[tier, component].store
-        assert isinstance(store, ModelStore)
-        return store.bytes.numel()
+        pool = self._cache.pools[tier, component]
+        stores = [pool.bare, *(beside.store for beside in pool.companions)]
+        return sum(s.bytes.numel() for s in stores if isinstance(s, TensorStore))

@@ -25,19 +25,21 @@ class Decoding(enum.StrEnum):
 
 
 class Sampler:
-    """`unit` is what one nat is in logits."""
+    """Of the tokens from `first` on; logits are in the order of tokens."""
 
-    def __init__(self, decoding: Decoding, *, hidden: int, seed: int) -> None:
+    def __init__(self, decoding: Decoding, *, hidden: int, seed: int, first: int = 0) -> None:
         self.decoding = decoding
         self._seed = seed
+        self._first = first
         self._unit = SPREAD * 4.0 * hidden**0.5 / 3.0
 
     def next(self, logits: Tensor, request: str, position: int) -> int:
         """The token at `position` of `request`."""
         assert self.decoding is not Decoding.TRACE
+        choice = logits[self._first :]
         if self.decoding is Decoding.GREEDY:
-            return int(logits.argmax())
-        scaled = logits.double().cpu().numpy() / (self._unit * TEMPERATURE)
+            return self._first + int(choice.argmax())
+        scaled = choice.double().cpu().numpy() / (self._unit * TEMPERATURE)
         named = blake2b(f"{self._seed}/{request}/{position}".encode(), digest_size=8).digest()
         chance = np.random.Generator(np.random.PCG64(int.from_bytes(named, "little")))
-        return int((scaled + chance.gumbel(size=len(scaled))).argmax())
+        return self._first + int((scaled + chance.gumbel(size=len(scaled))).argmax())

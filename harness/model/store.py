@@ -9,15 +9,19 @@ pattern of a foreign page with it, and a slot that is given back holds a pattern
 import torch
 from torch import Tensor
 
-from cache.config import CacheConfig, Component, Tier
+from cache.companions import CompanionStoreMaker
+from cache.config import CacheConfig, Companion, Component, Tier
 from cache.kernels import Mover
 from cache.kernels.direct import DIRECT
 from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
 from cache.stores import Store, StoreMaker
-from cache.tensors import PageShape, TensorStore
+from cache.tensors import WORD_BYTES, PageShape, TensorStore
+from cache.unified import UnifiedCache
 
+NO_SCALE = 64.0  # what is computed here is at most 127, so no page's is as large
+SCALES = ("scales", "window_scales")
 TORCH_DTYPES = {
     KvDtype.FP8_E4M3: torch.float8_e4m3fn,
     KvDtype.FP8_E5M2: torch.float8_e5m2,
@@ -42,11 +46,18 @@ class ModelStore(TensorStore):
     ) -> None:
         super().__init__(shape, capacity, layout, device, pinned=pinned, mover=mover)
         self._computed = bytearray(capacity)
+        self.scale_store: ModelStore | None = None  # where scales do not ride in the pages
 
     def computed(self, slots: list[int]) -> None:
         """The model has filled these, or gone on filling them."""
         for slot in slots:
             self._computed[slot] = 1
+        if self.scale_store is not None:
+            self.scale_store.computed(slots)
+
+    def scales(self, layer: int) -> Tensor:
+        beside = self.scale_store
+        return super().scales(layer) if beside is None else beside.scales(layer)
 
     def write(self, slots: list[int], prints: list[int]) -> None:
         named = [n for n, slot in enumerate(slots) if self._computed[slot]]
@@ -67,6 +78,16 @@ class ModelStore(TensorStore):
         halves = (self.keys(layer), self.values(layer))
         first, second = (half[:, 0].view(torch.float32) for half in halves)
         return first, second
+
+
+class ScaleStore(ModelStore):
+    """The scales of fp8 pages as a companion, under the pages' slot numbers: each layer's lie where
+    those of a page would. A slot that is given back has scales that no page has."""
+
+    def forget(self, slots: list[int]) -> None:
+        super().forget(slots)
+        for layer in range(self.shape.layers if slots else 0):
+            self.scales(layer)[slots] = NO_SCALE
 
 
 def page_shape(
@@ -103,3 +124,50 @@ def store_maker(
         return ModelStore(pages, capacity, host_layout, pinned=device != "cpu", mover=mover)
 
     return make
+
+
+def companion_shape(
+    shape: ModelShape, config: CacheConfig, companion: Companion, dtype: KvDtype
+) -> PageShape:
+    """How a companion's slot looks: the scales by layer, anything else one run of its bytes."""
+    if companion.name in SCALES:
+        layers = page_shape(shape, config, companion.owner, dtype).layers
+        return PageShape(layers, 1, WORD_BYTES, KvDtype.FP8_E4M3)
+    words = -(-companion.slot_bytes // (2 * WORD_BYTES))
+    return PageShape(1, 1, words * WORD_BYTES, KvDtype.FP8_E4M3)
+
+
+def companion_store_maker(
+    shape: ModelShape,
+    config: CacheConfig,
+    dtype: KvDtype,
+    *,
+    device: str = "cpu",
+    host_layout: Layout = Layout.PAGE_FIRST,
+) -> CompanionStoreMaker:
+    """For `UnifiedCache(companion_store_of=)`: tensors beside those of `store_maker`. The model
+    fills the scales and reads them; what it has no use for is filled with its page's pattern."""
+
+    def make(tier: Tier, companion: Companion, capacity: int) -> Store:
+        pages = companion_shape(shape, config, companion, dtype)
+        kind = ScaleStore if companion.name in SCALES else TensorStore
+        if tier is Tier.DEVICE:
+            return kind(pages, capacity, Layout.LAYER_FIRST, device)
+        return kind(pages, capacity, host_layout, pinned=device != "cpu")
+
+    return make
+
+
+def device_stores(cache: UnifiedCache) -> dict[Component, ModelStore]:
+    """What a model computes into. The cache was built with `store_maker`, and with
+    `companion_store_maker` where it has companions."""
+    found = {}
+    for component in cache.config.components:
+        pool = cache.pools[Tier.DEVICE, component]
+        store = pool.bare
+        assert isinstance(store, ModelStore)
+        for beside in pool.companions:
+            if isinstance(beside.store, ScaleStore):
+                store.scale_store = beside.store
+        found[component] = store
+    return found

@@ -11,6 +11,7 @@ from harness.device.storage import WallStorage
 from harness.device.streams import Event, Stream
 from harness.device.wall import WallStreams
 from harness.engine.compute import Compute, Work
+from harness.engine.job import Job
 from harness.engine.storage_streams import StorageLink, StorageStreams
 from harness.engine.streams import CopyStreams, Streams
 from harness.explore.kernel import Kernel, Picker, Signal
@@ -66,6 +67,14 @@ class Computed:
         self._launcher: VirtualLauncher | WallLauncher
 
     def executor(self, kernel: Kernel) -> ModelExecutor:
+        self._executor = self._make_executor(kernel)
+        return self._executor
+
+    def job_ended(self, job: Job) -> None:
+        """Nothing more will be asked about it."""
+        self._executor.forget(job)
+
+    def _make_executor(self, kernel: Kernel) -> ModelExecutor:
         if isinstance(self._clock, WallClock):
             self._forwards = Forwards(self._folder, Work._fields)
             self._launcher = WallLauncher(

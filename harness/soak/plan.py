@@ -55,10 +55,16 @@ class TrafficPlan:
 
 
 def plan_server(
-    serving: Serving, *, clock: str = "virtual", seed: int = 42, rank: int = 0
+    serving: Serving,
+    *,
+    clock: str = "virtual",
+    seed: int = 42,
+    rank: int = 0,
+    first_token: int = 0,
 ) -> ServerPlan:
-    """`seed` is that of the model's weights; `rank` is which of the ranks this process is, where
-    they are processes. Raises `ConfigError` in one line that says what to type."""
+    """`seed` is that of the model's weights, `first_token` the first that an answer of it may have;
+    `rank` is which of the ranks this process is, where they are processes. Raises `ConfigError` in
+    one line that says what to type."""
     shape = load_shape(serving.model)
     hardware = load_hardware(serving.hardware)
     dtype = choice(KvDtype, serving.kv_cache_dtype, "--kv-cache-dtype")
@@ -99,7 +105,8 @@ def plan_server(
     )
     model = _model(serving, shape, dtype, seed, clock=clock, rank=rank)
     if model is not None:
-        config = replace(config, page_bytes=model.page_bytes(config))
+        model = replace(model, first_token=first_token)
+        config = model.sized(config)
         _check_memory(config, model.device, serving.tp)
     compute = _compute(serving, shape, dtype, clock)
     storage = plan_storage(serving, config, FINGERPRINTS if model is None else model.content)
@@ -211,8 +218,6 @@ def _model(
         )
     if not serving.radix_cache:
         raise ConfigError("--compute model needs the radix cache: drop --disable-radix-cache")
-    if serving.companions:
-        raise ConfigError("--compute model fills no companions: leave --companions out")
     if serving.mamba_ssm_dtype != "float32":
         raise ConfigError("--compute model keeps states in float32: drop --mamba-ssm-dtype")
     from harness.model.plan import ModelPlan
@@ -236,10 +241,10 @@ def _check_memory(config: CacheConfig, device: str, ranks: int) -> None:
     """All ranks are on this machine."""
     from harness.device.memory import lacking_memory
 
-    page_bytes = {
-        component: ranks * config.page_bytes[component] for component in config.components
+    slot_bytes = {
+        component: ranks * config.slot_bytes[component] for component in config.components
     }
-    if (lacking := lacking_memory(config, page_bytes, device)) is not None:
+    if (lacking := lacking_memory(config, slot_bytes, device)) is not None:
         raise ConfigError(f"{lacking.sentence()}: lower --device-pages or --hicache-ratio")
 
 

@@ -14,8 +14,6 @@ from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
 from cache.storage.contract import ROOT, Storage
-from cache.storage.naming import identity_of_rank
-from cache.stores import fingerprints
 from cache.unified import UnifiedCache
 from harness.decay import Trend, hit_trend, trend_counters
 from harness.engine.job import Job, JobStatus
@@ -42,6 +40,7 @@ from harness.record.ranks import RankRow, table_of
 from harness.record.run import EndStatus, Recorded, Recorder
 from harness.record.summary import Number
 from harness.serve.wall_clock import WallClock
+from harness.soak.build import one_rank
 from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
@@ -157,17 +156,9 @@ class Soak:
 
     def _build(self, server: ServerPlan, watching: Watching) -> Cache:
         """The cache, watched already if it has several ranks."""
-        identity = ROOT if server.storage is None else server.storage.identity
         party = self._party
         if server.ranks == 1 or party is not None:
-            store_of = fingerprints if server.model is None else server.model.stores(server.config)
-            own = UnifiedCache(
-                server.config,
-                self._watch,
-                backend=self._storage,
-                identity=identity_of_rank(identity, party.rank if party else 0, server.ranks),
-                store_of=store_of,
-            )
+            own = one_rank(server, self._watch, self._storage, party.rank if party else 0)
             if party is None:
                 return own
             self._watch.listen(party.listener)
@@ -179,7 +170,7 @@ class Soak:
             lambda: default_oracles(watching.oracles),
             audit_every=AUDIT_EVERY[watching.oracles],
             backend=self._storage,
-            identity=identity,
+            identity=ROOT if server.storage is None else server.storage.identity,
             on_offers=self._marks.offers_met,
         )
         ranks.attach()
@@ -265,6 +256,8 @@ class Soak:
     def _on_job(self, job: Job) -> None:
         self._ended += 1
         self._marks.job_ended(job)
+        if self._computed is not None:
+            self._computed.job_ended(job)
         row = row_of(
             job,
             page_size=self.cache.config.page_size,

@@ -22,6 +22,15 @@ UNSEEN = {
     "hit-of-all-tokens": "nothing is left to compute, so there are no logits",
     "older-state-donated": "what is noted is wrong; a model writes every boundary that it passes",
     "no-host-lock-reentrant": "not in 2,700 worlds: a load-back that lost its source is refused",
+    "window-not-fetched": "a miss: without its window what was fetched is not loaded",
+    "run-grafted-without-its-state": "a miss: without its state nobody goes on from there",
+    "graft-below-a-failing-backup": "a miss: a host copy without its parent is not loaded back",
+    "persist-after-free": "not in 2,000 worlds: the slot must be taken again before it is sent, and"
+    " what was sent be fetched by somebody later",
+    "persists-what-is-filling": "not in 2,300 worlds: it must be sent before the backup lands, and"
+    " lost by both tiers before somebody fetches it",
+    "cancel-frees-what-is-being-written": "not in 700 worlds: the slot must be taken again and"
+    " filled before the batch comes",
     "host-state-freed-under-the-copy": "not in 500 worlds: the slot is rarely used again in time",
 }
 
@@ -51,9 +60,15 @@ def test_a_violation_names_request_position_layer_page_and_slot() -> None:
         assert word in verdict.message
 
 
-def test_random_orders_of_the_clean_cache_compute_what_scratch_computes() -> None:
+@pytest.mark.parametrize("storage_share", [0.0, 1.0])
+def test_random_orders_of_the_clean_cache_compute_what_scratch_computes(
+    storage_share: float,
+) -> None:
     campaign = Campaign(
-        runner=NumericsRunner(), scenarios=OneRank(), strategy=default_portfolio(), seed=11
+        runner=NumericsRunner(),
+        scenarios=OneRank(storage_share),
+        strategy=default_portfolio(),
+        seed=11,
     )
     report = campaign.run(elapsed=lambda: 0.0, budget_s=1.0, schedule_limit=12)
     assert report.schedules == 12

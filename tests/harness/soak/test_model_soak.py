@@ -12,6 +12,7 @@ import torch
 from cache.config import ConfigError, Tier
 from cache.storage.contract import Fetched
 from cache.storage.memory import MemoryStorage
+from cache.tensors import TensorStore
 from harness.device.storage import WallStorage
 from harness.device.wall import WallStreams
 from harness.engine.job import Job
@@ -139,6 +140,30 @@ def _parts_where_a_decision_is_another(
     assert "the record goes on with" in str(follower.parted)
 
 
+BESIDE = replace(SERVING, companions=("scales", "indexer", "draft", "side"))
+
+
+def test_logits_over_pages_with_companions_are_those_of_a_recomputation(tmp_path: Path) -> None:
+    with a_soak(tmp_path, BESIDE, None) as soak:
+        soaked = soak.run()
+    assert soaked.summary["violations"] == 0
+    assert soaked.summary["host_hit_tokens"] > 0
+    assert soaked.summary["logits_checked_requests"] == 24
+    beside = [c.store for pool in soak.cache.ranks[0].pools.values() for c in pool.companions]
+    assert len(beside) == 2 * 5  # scales of pages and of the window's, and the other three
+    assert all(isinstance(store, TensorStore) for store in beside)
+
+
+@pytest.mark.parametrize("fault", ["companions-copied-in-reverse", "loads-without-companions"])
+def test_n1_sees_scales_that_do_not_belong_to_their_pages(tmp_path: Path, fault: str) -> None:
+    with a_soak(tmp_path, BESIDE, None, oracles="off") as soak:
+        fault_named(fault).put_into(soak.cache)  # type: ignore[arg-type]
+        soaked = soak.run()
+    assert soaked.summary["violations"] > 0
+    first = (soaked.recorded.directory.path / "violations.jsonl").read_text().splitlines()[0]
+    assert '"oracle":"N1"' in first.replace(" ", "")
+
+
 STORED = replace(
     SERVING,
     hicache_ratio=1.0,
@@ -183,7 +208,12 @@ def test_n1_sees_that_storage_serves_the_bytes_of_another_page(tmp_path: Path) -
 
 @pytest.mark.parametrize("backend", ["memory", "file"])
 def test_a_run_that_storage_is_really_asked_in_is_followed(tmp_path: Path, backend: str) -> None:
-    serving = replace(STORED, hicache_storage_backend=backend, load_back_overlap="layer")
+    serving = replace(
+        STORED,
+        hicache_storage_backend=backend,
+        load_back_overlap="layer",
+        companions=("scales", "draft"),
+    )
     in_turn = replace(TRAFFIC, max_concurrency=1)  # each finds what those before it left behind
     kept = tmp_path / "kept"
     kept.mkdir()
@@ -263,7 +293,6 @@ def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
         ({"load_back_overlap": "half"}, "layer, none"),
         ({"decoding": "beam"}, "trace, greedy, sampled"),
         ({"radix_cache": False}, "--disable-radix-cache"),
-        ({"companions": ("indexer",)}, "--companions"),
         ({"mamba_ssm_dtype": "bfloat16"}, "float32"),
         ({"model": "Llama-3.1-8B", "device": "tpu"}, "use cpu or cuda"),
     ],
