@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import torch
 
 from harness.cli import serve_null
 from harness.cli.errors import UserError
-from harness.cli.serving import launch_of, settings_of
+from harness.cli.serving import fit_model, launch_of, settings_of, typed
 from harness.faults import fault_named
+from harness.model.sampling import Decoding
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
@@ -21,6 +23,7 @@ from harness.record.run import Recorder
 from harness.serve.engine import Engine
 from harness.serve.limits import ServeLimits
 from harness.serve.server import CannotListen, Served, Server, listen
+from harness.serve.tokenizer import FIRST_WORD
 from harness.sglang_flags import Launch
 from harness.soak.plan import ServerPlan, plan_server
 from harness.soak.pools import pools_of
@@ -38,15 +41,17 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     if flags["null"]:
         return serve_null.run(flags)
     launch = launch_of(context, flags)
+    if flags["compute"] == "model":
+        _fit_model(context, flags)
     serving: Serving = settings_of(Serving, flags)
     watching: Watching = settings_of(Watching, flags)
     limits = _limits(flags)
     fault = fault_named(flags["fault"]) if flags["fault"] else None
     if fault is not None and not serving.radix_cache:
         raise UserError("--fault is a defect of the radix cache: drop --disable-radix-cache")
-    if serving.compute == "model":
-        raise UserError("serve has no model to compute with yet: use --compute roofline or null")
-    plan = plan_server(serving)
+    plan = plan_of(serving)
+    if plan.model is not None and plan.model.device == "cpu":
+        torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
     try:
         sock = listen(flags["host"], flags["port"])
     except CannotListen as error:
@@ -72,6 +77,21 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         storage.close()
     _tell(served, flags["json"])
     return Exit.RUN_FAILED if served.failed is not None else EXIT_OF[served.verdict]
+
+
+def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
+    fit_model(context, flags)
+    if not typed(context, "decoding"):
+        flags["decoding"] = Decoding.GREEDY.value
+    elif flags["decoding"] == Decoding.TRACE:
+        raise UserError("there is no trace to answer from here: use --decoding greedy or sampled")
+
+
+def plan_of(serving: Serving) -> ServerPlan:
+    """On the wall clock, with answers of words: bytes of their own make no text. Raises
+    `ConfigError`."""
+    clock = "wall" if serving.compute == "model" else "virtual"  # where others' times come from
+    return plan_server(serving, clock=clock, first_token=FIRST_WORD)
 
 
 def _limits(flags: dict[str, Any]) -> ServeLimits:
@@ -109,13 +129,7 @@ def _manifest(
     serving: Serving, plan: ServerPlan, settings: dict[str, object], launch: Launch
 ) -> Manifest:
     config = plan.config
-    notes = [
-        f"Model shape: {plan.shape.source}.",
-        "Requests, waits and tokens are real; how long forwards and copies take is modelled"
-        f" (--compute {serving.compute}) and then really waited for. No byte of KV is moved.",
-        "There is no model: answers are pseudo-random tokens named by the prompt and by what was"
-        " read from the cache.",
-    ]
+    notes = [f"Model shape: {plan.shape.source}.", *_compute_notes(serving, plan)]
     if serving.tp > 1:
         notes.append(f"TP {serving.tp}: one rank is served; ranks that disagree are not.")
     return Manifest(
@@ -128,6 +142,21 @@ def _manifest(
         notes=tuple(notes),
         ignored_flags=launch.ignored,
     )
+
+
+def _compute_notes(serving: Serving, plan: ServerPlan) -> list[str]:
+    if plan.model is not None:
+        return [
+            f"A model with random weights is computed on {plan.model.device}; answers are what it"
+            f" decides ({plan.model.decoding}). Forwards, copies and bytes are real.",
+            f"N1 recomputes the logits of {plan.model.check_logits:.0%} of all requests.",
+        ]
+    return [
+        "Requests, waits and tokens are real; how long forwards and copies take is modelled"
+        f" (--compute {serving.compute}) and then really waited for. No byte of KV is moved.",
+        "There is no model: answers are pseudo-random tokens named by the prompt and by what was"
+        " read from the cache.",
+    ]
 
 
 def _announce(url: str, plan: ServerPlan, as_json: bool) -> None:

@@ -23,6 +23,28 @@ def typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
+# What a model that is computed here takes, unless a flag says otherwise.
+MODEL_DEFAULTS: Mapping[str, object] = {
+    "model": "tiny-hybrid",
+    "hardware": "cpu",
+    "tp": 1,
+    "page_size": 16,
+    "device_pages": 1024,
+    "max_mamba_cache_size": 64,
+    "context_length": 8192,
+    "chunked_prefill_size": 512,
+    "max_running_requests": 16,
+    "storage_size": 1.0,
+}
+
+
+def fit_model(context: click.Context, flags: dict[str, Any]) -> None:
+    """Sizes that the model compute can do, where none were typed."""
+    for name, value in MODEL_DEFAULTS.items():
+        if not typed(context, name):
+            flags[name] = value
+
+
 def launch_of(context: click.Context, flags: dict[str, Any]) -> Launch:
     """Use what a pasted launch command says, except where a flag was typed as well."""
     if not flags["from_sglang"]:
@@ -77,11 +99,12 @@ SERVING_OPTIONS = (
          help="H200, B200, H100, A100, cpu, or a .json from bench.py calibrate."),
     _opt("--tp", "--tp-size", default=_SERVING.tp, show_default=True, help="Tensor parallelism."),
     _opt("--compute", default=_SERVING.compute, show_default=True,
-         help="roofline, null (the cache's own cost only) or, for a soak, model: computed here."),
+         help="roofline, null (the cache's own cost only) or model: computed here."),
     _opt("--device", default=_SERVING.device,
          help="cpu or cuda, for --compute model  [default: cuda where there is one]"),
     _opt("--decoding", default=_SERVING.decoding, show_default=True,
-         help="trace (answers as the traffic has them), greedy or sampled, for --compute model."),
+         help="trace (answers as the traffic has them), greedy or sampled, for --compute model;"
+              " greedy in serve."),
     _opt("--check-logits", default=_SERVING.check_logits, show_default=True,
          help="Share of the requests whose logits are recomputed from scratch (oracle N1)."),
     _opt("--context-length", default=_SERVING.context_length, show_default=True,

@@ -18,7 +18,7 @@ from cache.config import CacheConfig, PoolPages
 from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.rehearsed import check, rehearsals
-from harness.cli.serving import launch_of, settings_of, typed
+from harness.cli.serving import fit_model, launch_of, settings_of, typed
 from harness.model.plan import ModelPlan
 from harness.ranks.leader import Leader, Voyage, leading
 from harness.record.directory import RunDirectory
@@ -49,6 +49,7 @@ from harness.verdict import EXIT_OF, Exit
 
 NO_STORAGE = "none"
 REPORTED_STORAGE = "memory"  # repeats exactly
+MODEL_SHRINK = 16  # of the bundled trace, where a model is computed
 REPORTED_POLICY = "wait_complete"
 
 
@@ -56,7 +57,9 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     """Plan, run, tell. Returns the exit code."""
     launch = launch_of(context, flags)
     if flags["compute"] == "model":
-        _fit_model(context, flags)
+        fit_model(context, flags)
+        if not (flags["workload"] or typed(context, "trace") or typed(context, "shrink")):
+            flags["shrink"] = MODEL_SHRINK
     flags = _with_reported_storage(context, flags)
     serving = settings_of(Serving, flags)
     traffic = settings_of(Traffic, flags)
@@ -139,30 +142,6 @@ def rebuild(directory: str) -> str:
         return str(build_report(Path(directory)))
     except (OSError, ValueError) as error:
         raise UserError(f"{directory} holds no run that can be read: {error}") from None
-
-
-# What a model that is computed here takes, unless a flag says otherwise.
-MODEL_DEFAULTS: Mapping[str, object] = {
-    "model": "tiny-hybrid",
-    "hardware": "cpu",
-    "tp": 1,
-    "page_size": 16,
-    "device_pages": 1024,
-    "max_mamba_cache_size": 64,
-    "context_length": 8192,
-    "chunked_prefill_size": 512,
-    "max_running_requests": 16,
-    "shrink": 16,
-    "storage_size": 1.0,
-}
-
-
-def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
-    """Sizes that the model compute can do, and a trace as many times shorter."""
-    given = flags["workload"] or typed(context, "trace")
-    for name, value in MODEL_DEFAULTS.items():
-        if not typed(context, name) and not (name == "shrink" and given):
-            flags[name] = value
 
 
 def screen_of(as_json: bool, clock: str) -> Screen:

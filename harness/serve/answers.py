@@ -1,12 +1,14 @@
-"""What the server answers: tokens that depend on the prompt and on what was read from the cache.
+"""What the server answers: what a model decides, or tokens that depend on the prompt and on what
+was read from the cache.
 
-There is no model. An answer is a run of pseudo-random tokens named by the prompt, as greedy
-decoding would be: the same prompt, the same answer. Pages of the prefix that attention read and
-that hold anything but what they should change the name, and so the answer: a cache that serves
-wrong content is seen by a client that compares.
+Without a model an answer is a run of pseudo-random tokens named by the prompt, as greedy decoding
+would be: the same prompt, the same answer. Pages of the prefix that attention read and that hold
+anything but what they should change the name, and so the answer: a cache that serves wrong content
+is seen by a client that compares.
 """
 
 from hashlib import blake2b
+from typing import Protocol
 
 from cache.contract import Reading
 from cache.observer import Observer
@@ -18,8 +20,26 @@ from workloads.tokens import Span, stream_seed, synthesize
 Wrong = tuple[tuple[int, int], ...]  # page, fingerprint that was read
 
 
-class Answers(Observer):
-    """Told of every job, and of every read before its first token."""
+class Answers(Protocol):
+    """Told of every job."""
+
+    def begin(self, job: Job) -> None:
+        """Before it is handed to the scheduler: what is known of its answer."""
+
+    def end(self, job: Job) -> None: ...
+
+
+class Decided:
+    """Answers that are decided token by token, by what computes them."""
+
+    def begin(self, job: Job) -> None:
+        job.output = b""
+
+    def end(self, job: Job) -> None: ...
+
+
+class Named(Observer):
+    """Answers without a model. Told of every read before a job's first token, too."""
 
     def __init__(self, vocab_size: int) -> None:
         self._vocab_size = vocab_size

@@ -13,6 +13,7 @@ from typing import TypeVar
 from cache.config import Tier
 from cache.contract import Cache
 from cache.null import NullCache
+from cache.observer import Observer
 from cache.storage.contract import Storage
 from cache.unified import UnifiedCache
 from harness.engine.clients import Load
@@ -27,7 +28,7 @@ from harness.oracles import Violation, Watch, default_oracles, raised_by_cache, 
 from harness.record.manifest import Mark
 from harness.record.run import Recorder
 from harness.record.summary import Number
-from harness.serve.answers import Answers
+from harness.serve.answers import Answers, Decided, Named
 from harness.serve.door import Door
 from harness.serve.ideal import Ideal
 from harness.serve.latencies import Latencies
@@ -35,6 +36,8 @@ from harness.serve.meters import Meters, Served, Snapshot
 from harness.serve.received import Ticket
 from harness.serve.snapshot import snapshot_of
 from harness.serve.wall_clock import WallClock
+from harness.soak.build import one_rank
+from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.plan import ServerPlan
 from harness.soak.rows import row_of
@@ -76,11 +79,15 @@ class Engine:
         self._ideal_tokens: dict[int, int] = {}
         self._marks = Marks(config)
         self._meters = Meters(config)
-        self._answers = Answers(server.shape.vocab_size)
         self._traffic = Traffic(config)
+        listeners: list[Observer] = [self._marks, self._traffic, self._meters]
+        self._answers: Answers = Decided()
+        if server.model is None:
+            self._answers = named = Named(server.shape.vocab_size)
+            listeners.append(named)
         self._watch = Watch(
             default_oracles(oracles),
-            listeners=[self._marks, self._traffic, self._meters, self._answers],
+            listeners=listeners,
             on_violation=self._on_violation,
             audit_every=AUDIT_EVERY[oracles],
         )
@@ -89,8 +96,10 @@ class Engine:
         if fault is not None:
             assert isinstance(self.cache, UnifiedCache), "faults are of the reference cache"
             fault.apply(self.cache)
+        self._computed = self._make_computed()
         self._world = self._make_world()
-        self._gauges = Gauges(self._world, self._traffic)
+        memory = None if self._computed is None else self._computed.memory
+        self._gauges = Gauges(self._world, self._traffic, memory)
         self._flushes: list[Future[bool]] = []
         self.alive = True  # until the engine has stopped, for whatever reason
         self._error: Exception | None = None
@@ -156,7 +165,7 @@ class Engine:
             counters[f"{name}_hit_tokens"] = hits[tier]
             counters[f"{name}_evicted_pages"] = traffic.evicted_pages[tier]
             counters[f"peak_{name}_bytes"] = traffic.peak_bytes[tier]
-        return counters
+        return counters if self._computed is None else counters | self._computed.counters()
 
     def _call(self, action: Callable[[], None], otherwise: Callable[[], None]) -> None:
         if not self._clock.call(action):
@@ -179,7 +188,9 @@ class Engine:
         kernel.on_step, kernel.after_step = self._on_step, self._after_step
         kernel.spawn("sampler", self._sample(), daemon=True)
         try:
-            self._conclude(self._world.run(self._clock, step_limit=STEP_LIMIT))
+            ended = self._world.run(self._clock, step_limit=STEP_LIMIT)
+            self._end_computed(whole=ended.reason == "finished")
+            self._conclude(ended)
         except Exception as error:
             self._error = error
         finally:
@@ -190,6 +201,11 @@ class Engine:
                 self._door.give_up(STOPPED)
                 for flush in self._flushes:
                     flush.set_exception(RuntimeError(STOPPED))
+
+    def _end_computed(self, *, whole: bool) -> None:
+        """What goes on beside the world ends with it."""
+        if self._computed is not None:
+            self._computed.close() if whole else self._computed.cut()
 
     def _conclude(self, ended: Ended) -> None:
         """Bring the world to rest and ask the oracles once more."""
@@ -250,6 +266,8 @@ class Engine:
     def _on_job(self, job: Job) -> None:
         self._served.add(job)
         self._marks.job_ended(job)
+        if self._computed is not None:
+            self._computed.job_ended(job)
         self._ideal.add(job.key)
         if job.status is JobStatus.COMPLETED:
             self._gauges.admitted(job)
@@ -280,13 +298,24 @@ class Engine:
     # -- the parts -----------------------------------------------------------------------------
 
     def _make_cache(self, radix_cache: bool, storage: Storage | None) -> Cache:
-        config = self.plan.config
         if not radix_cache:
-            return NullCache(config, self._watch)
-        if storage is None or self.plan.storage is None:
-            return UnifiedCache(config, self._watch)
-        identity = self.plan.storage.identity
-        return UnifiedCache(config, self._watch, backend=storage, identity=identity)
+            return NullCache(self.plan.config, self._watch)
+        return one_rank(self.plan, self._watch, storage)
+
+    def _make_computed(self) -> Computed | None:
+        plan = self.plan
+        if plan.model is None:
+            return None
+        assert isinstance(self.cache, UnifiedCache), "what is computed lies in the radix cache"
+        return Computed(
+            plan.model,
+            plan.storage,
+            self.cache,
+            self._clock,
+            plan.compute,
+            lambda wrong: self._watch.report("N1", *wrong),
+            self._recorder.folder,
+        )
 
     def _make_world(self) -> World:
         plan = self.plan
@@ -301,6 +330,9 @@ class Engine:
             link=None if plan.storage is None else plan.storage.link,
             trouble=None if plan.storage is None else plan.storage.troubles,
             front=self._make_door,
+            executor=None if self._computed is None else self._computed.executor,
+            streams=None if self._computed is None else self._computed.streams,
+            storage=None if self._computed is None else self._computed.storage,
             on_accept=self._on_accept,
             on_job=self._on_job,
             on_gap=self._on_gap,

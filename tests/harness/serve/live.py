@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from harness.cli.serve import plan_of
 from harness.faults import fault_named
 from harness.record.directory import RunDirectory
 from harness.record.manifest import Manifest
@@ -15,7 +16,6 @@ from harness.record.run import Recorder
 from harness.serve.engine import Engine
 from harness.serve.limits import ServeLimits
 from harness.serve.server import Served, Server, listen
-from harness.soak.plan import plan_server
 from harness.soak.settings import Serving
 
 READY_S = 60.0
@@ -67,7 +67,7 @@ class Live:
 def serving(folder: Path, *, fault="", limits=None, api_key="", **settings) -> Iterator[Live]:
     """`settings` are those of `Serving`, over small ones; `live.served` is filled at the end."""
     serve = Serving(**{**SMALL, **settings})
-    plan = plan_server(serve)
+    plan = plan_of(serve)
     manifest = Manifest(command="serve", clock="wall", seed=0, settings={}, workload={})
     directory = RunDirectory.create(folder, "serve")
     with Recorder(directory, manifest) as recorder:
