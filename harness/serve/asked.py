@@ -1,6 +1,6 @@
 """From the body of a request to what it asks for; a mistake is a `Refused` that names the field.
 
-What has no meaning without a model (temperature, top_p, seed, ...) is accepted and ignored; what
+What says how tokens are drawn (temperature, top_p, seed, ...) is accepted and ignored; what
 would change the answer and is not done (n, stop, tools, logprobs, ...) is refused.
 """
 

@@ -63,6 +63,7 @@ def test_a_defect_that_was_seen_is_exit_code_3(tmp_path):
         (("--port", "70000"), "70000"),
         (("--host", "192.0.2.1"), "--host 192.0.2.1"),
         (("--device-pages", "0"), "--device-pages"),
+        (("--compute", "model", "--decoding", "trace"), "use --decoding greedy or sampled"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(tmp_path, flags, says):
