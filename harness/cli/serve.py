@@ -11,6 +11,7 @@ from typing import Any
 import click
 import torch
 
+from cache.config import ConfigError
 from harness.cli import serve_null
 from harness.cli.errors import UserError
 from harness.cli.serving import fit_model, launch_of, settings_of, typed
@@ -90,6 +91,8 @@ def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
 def plan_of(serving: Serving) -> ServerPlan:
     """On the wall clock, with answers of words: bytes of their own make no text. Raises
     `ConfigError`."""
+    if serving.compute == "model" and serving.tp != 1:
+        raise ConfigError("serve computes on one rank: add --tp 1")
     clock = "wall" if serving.compute == "model" else "virtual"  # where others' times come from
     return plan_server(serving, clock=clock, first_token=FIRST_WORD)
 

@@ -63,6 +63,7 @@ def test_a_defect_that_was_seen_is_exit_code_3(tmp_path):
         (("--port", "70000"), "70000"),
         (("--host", "192.0.2.1"), "--host 192.0.2.1"),
         (("--device-pages", "0"), "--device-pages"),
+        (("--compute", "model", "--tp", "2"), "--tp 1"),
         (("--compute", "model", "--decoding", "trace"), "use --decoding greedy or sampled"),
     ],
 )
