@@ -170,6 +170,12 @@ def compare(**flags: Any) -> None:
 )
 @click.option("--storage-share", type=SHARE, help="Of the drawn worlds so many have storage.")
 @click.option("--ranks-share", type=SHARE, help="So many have several ranks.")
+@click.option(
+    "--hold",
+    multiple=True,
+    metavar="KNOB=VALUE",
+    help="In a release's worlds, such as components=full+mamba; may be repeated.",
+)
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
 @click.option(
     "--seed", type=Seed(), default=42, show_default=True, help="A number, or commit for HEAD's own."

@@ -29,8 +29,15 @@ from harness.hunt.workers import HuntInterrupted, Pulse, Search, hunt
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line, machine, versions
 from harness.record.strict_json import to_page
-from harness.targets.choose import REFERENCE, check_target, meanings_of, required_of
-from harness.targets.sglang.environment import MissingRelease
+from harness.targets.choose import (
+    REFERENCE,
+    check_target,
+    meanings_of,
+    required_of,
+    version_in,
+)
+from harness.targets.sglang.environment import MissingRelease, check_known
+from harness.targets.sglang.hold import Held, held_of
 from harness.verdict import Exit
 
 MOST_TOLD = 8
@@ -106,8 +113,20 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
         storage_share=flags["storage_share"],
         ranks_share=flags["ranks_share"],
         target=flags["target"],
+        held=_held(flags),
     )
     return search, jobs
+
+
+def _held(flags: Mapping[str, Any]) -> Held:
+    if not flags["hold"]:
+        return ()
+    if flags["target"] == REFERENCE:
+        raise UserError("--hold is for releases, such as --target sglang==0.5.12")
+    try:
+        return held_of(flags["hold"], check_known(version_in(flags["target"])))
+    except ValueError as error:
+        raise UserError(f"--hold: {error}") from None
 
 
 def _check_target(flags: Mapping[str, Any]) -> None:

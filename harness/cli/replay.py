@@ -9,6 +9,7 @@ from cache.unified import UnifiedCache
 from harness.cli import follow
 from harness.cli.errors import UserError
 from harness.explore.kernel import Point, Task
+from harness.explore.outcome import Runner
 from harness.explore.replay import Replay, ReplayError, load
 from harness.explore.shrink import measure, nearest_pass
 from harness.explore.tape import Divergence, StrictReplay
@@ -18,7 +19,6 @@ from harness.hunt.runner import ArenaRunner
 from harness.hunt.screen import finding_screen, text_of
 from harness.targets.choose import REFERENCE, Target, check_target, target_of
 from harness.targets.sglang.environment import MissingRelease
-from harness.targets.sglang.script import script_of
 from harness.verdict import Exit
 
 
@@ -72,17 +72,21 @@ def run(file: str, step: bool, script: str = "") -> int:
     )
     Console().print(screen)
     if script:
-        _write_script(replay, text_of(screen), Path(script))
+        _write_script(replay, runner, text_of(screen), Path(script))
     return Exit.VIOLATION
 
 
-def _write_script(replay: Replay, story: str, path: Path) -> None:
+def _write_script(replay: Replay, runner: Runner, story: str, path: Path) -> None:
     """The finding as one file; only a release's can be told without this project."""
+    from harness.targets.sglang.runner import ReleaseRunner
+    from harness.targets.sglang.script import needed_by, script_of
+
     if "target" not in replay.scenario:
         raise UserError("--script is for findings in a release, not in the reference cache")
     assert replay.verdict is not None
     title = f"{replay.scenario['target']}: {replay.verdict.kind}"
-    path.write_text(script_of(replay, title, story), encoding="utf-8")
+    assert isinstance(runner, ReleaseRunner)
+    path.write_text(script_of(replay, title, story, needed_by(replay, runner)), encoding="utf-8")
 
 
 def _target(replay: Replay) -> Target:

@@ -18,6 +18,7 @@ from harness.faults import fault_named
 from harness.hunt.scenario import swarm
 from harness.targets.choose import REFERENCE, target_of, version_in
 from harness.targets.sglang.environment import check_known
+from harness.targets.sglang.hold import Held
 from harness.targets.sglang.scenario import swarm as release_swarm
 
 SLICE_S = 0.5
@@ -38,6 +39,7 @@ class Search:
     storage_share: float | None = None  # of the drawn worlds; None: the swarm's own
     ranks_share: float | None = None
     target: str = REFERENCE
+    held: Held = ()  # knobs of every world of a release, instead of drawn ones
 
 
 class Pulse(NamedTuple):
@@ -178,11 +180,12 @@ class _Scenarios:
         self._swarms = [swarm(grain, **shares) for grain in grains]
         if search.target != REFERENCE:
             self._swarms = [release_swarm(check_known(version_in(search.target)))]
-        self._fixed = search.scenario
+        self._fixed, self._held = search.scenario, dict(search.held)
         self._drawn = job
 
     def draw(self, seed: int) -> Scenario:
         if self._fixed is not None:
             return self._fixed
         self._drawn += 1
-        return self._swarms[self._drawn % len(self._swarms)].draw(seed)
+        drawn = self._swarms[self._drawn % len(self._swarms)].draw(seed)
+        return {**drawn, **self._held}

@@ -18,6 +18,7 @@ class Era(NamedTuple):
     graphs: bool = False
     plans: bool = False  # `get_next_batch_to_run` takes and gives back the running batch
     small_host: bool = True  # a host pool may be smaller than the device's
+    waits_to_copy: bool = False  # a state is copied for a request after the load-backs of its batch
     all_three: bool = (
         False  # there is a copy controller for FULL, SWA and recurrent states together
     )
@@ -39,9 +40,9 @@ ERAS = (
     Era("0.5.13", "monolith", "host locks", barrier="schedule", small_host=False),
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
     Era("0.5.18", "core", "a tree core, node ids", **LATE),
-    Era("0.5.20", "core", "receipts", **LATE),
-    Era("0.5.23", "core", "its Python core", **LATE),
-    Era("0.5.23-rust", "core", "its Rust core", **LATE),
+    Era("0.5.20", "core", "receipts", waits_to_copy=True, **LATE),
+    Era("0.5.23", "core", "its Python core", waits_to_copy=True, **LATE),
+    Era("0.5.23-rust", "core", "its Rust core", waits_to_copy=True, **LATE),
 )
 
 

@@ -115,13 +115,12 @@ class Pair:
         if not served:
             return
         await self.kernel.point(SERVE, CACHE)
-        self._serving(True)
-        await serve(served, self._post, self._turn)
-        self._serving(False)
-
-    def _serving(self, now: bool) -> None:
+        mail = [world.inbox for world in self.ranks]
         for world in self.ranks:
-            world.serving = now
+            world.serving, world.inbox = True, []
+        await serve(served, self._post, self._turn)
+        for world, kept in zip(self.ranks, mail, strict=True):
+            world.serving, world.inbox = False, kept
 
     def _post(self, prompt: Prompt) -> None:
         for world in self.ranks:

@@ -15,8 +15,9 @@ from harness.explore.replay import Replay, load, repeat
 from harness.explore.shrink import measure
 from harness.hunt.screen import finding_screen, text_of
 from harness.targets.choose import target_of
+from harness.targets.sglang.runner import ReleaseRunner
 from harness.targets.sglang.scenario import shape_of
-from harness.targets.sglang.script import script_of
+from harness.targets.sglang.script import needed_by, script_of
 
 FOLDER = Path("results/published/sglang")
 TABLE = Path("results/published/sglang.md")
@@ -98,7 +99,9 @@ def _write(finding: Finding, replay: Replay) -> None:
     )
     script = finding.path.with_suffix(".py")
     if has_script(finding):
-        script.write_text(script_of(replay, finding.title, told), encoding="utf-8")
+        assert isinstance(target.runner, ReleaseRunner)
+        ran = needed_by(replay, target.runner)
+        script.write_text(script_of(replay, finding.title, told, ran), encoding="utf-8")
     else:
         script.unlink(missing_ok=True)
     finding.path.with_suffix(".md").write_text(page(finding, replay, told), encoding="utf-8")

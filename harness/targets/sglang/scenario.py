@@ -55,7 +55,7 @@ def swarm(era: Era | None = None) -> Swarm:
             "policy": Options(POLICIES),
             # Tokens that prefixes are longer by: releases from 0.5.13 on load back 10 or more.
             "stretch": Options((0, 12, 12, 24)),
-            "chunk": Number(1, 5),  # pages
+            "chunk": Number(1, 12),  # pages
             "running": Number(1, 3),
             "together": Feature(0.8),  # so many at once, where the release asks its context
             "overlap": Feature(0.5),

@@ -4,12 +4,12 @@ The file carries the sources that drive the release and the choices of the run, 
 and ends with the violation.
 """
 
-import ast
-from pathlib import Path
-
 from harness.explore.replay import Replay, dumps
+from harness.explore.tape import StrictReplay, Tape
+from harness.targets.sglang.oracles import ORACLES
+from harness.targets.sglang.prune import Ran, functions_run, sources_of
+from harness.targets.sglang.runner import ReleaseRunner
 
-ROOT = Path(__file__).resolve().parents[3]
 DRIVER = "harness.targets.sglang.runner"
 
 TEMPLATE = '''#!/usr/bin/env python3
@@ -41,7 +41,8 @@ def main() -> int:
 
     run = json.loads(RUN)
     tape = Tape.from_json({{"order": run["order"], "draws": run["draws"]}})
-    outcome = ReleaseRunner(Release(folder(), VERSION)).run(run["scenario"], StrictReplay(tape))
+    runner = ReleaseRunner(Release(folder(), VERSION), without={without})  # other oracles
+    outcome = runner.run(run["scenario"], StrictReplay(tape))
     print(__doc__)
     if outcome.verdict is None:
         print("nothing was violated")
@@ -74,8 +75,8 @@ def unpack(sources: dict[str, str]) -> None:
             setattr(sys.modules[parent], child, sys.modules[name])
 
 
-# What drives the release, as it was when this was found (kvtorture, Apache 2.0). Its docstrings and
-# comments are left out here.
+# What drives the release, as it was when this was published (kvtorture, Apache 2.0): without
+# docstrings, comments and annotations, and without the functions that do not run here.
 SOURCES = {sources}
 
 if __name__ == "__main__":
@@ -83,79 +84,48 @@ if __name__ == "__main__":
 '''
 
 
-def script_of(replay: Replay, title: str, story: str) -> str:
-    """The text of the file. `replay` is of a release; `story` is told in its docstring."""
+def script_of(replay: Replay, title: str, story: str, ran: Ran) -> str:
+    """The text of the file. `replay` is of a release, `story` is told in its docstring, and `ran`
+    are the functions that run in it."""
     release = str(replay.scenario["target"])
-    names = modules_of(DRIVER)
-    sources = "{\n" + "".join(f"    {name!r}: {_quoted(name)},\n" for name in names) + "}"
+    sources = sources_of(DRIVER, ran)
+    literal = "{\n" + "".join(f"    {n!r}: {_quoted(text)},\n" for n, text in sources.items()) + "}"
     return TEMPLATE.format(
         title=title,
         story=story.strip().replace("\\", "/"),
         release=release,
         version=release.partition("==")[2],
         packages=", beside a folder packages with msgspec",
+        without=others(replay),
         run=dumps(replay),
-        sources=sources,
+        sources=literal,
     )
 
 
-def modules_of(name: str) -> list[str]:
-    """A module of this project and all that it imports of it, what is imported first, first."""
-    order: list[str] = []
-    _visit(name, order, {})
-    return order
+def needed_by(replay: Replay, runner: ReleaseRunner) -> Ran:
+    """The functions of this project that run when a script repeats the replay."""
+
+    def run() -> None:
+        tape = Tape.from_json({"order": replay.order, "draws": replay.draws})
+        fresh = ReleaseRunner(runner.release, without=others(replay))
+        verdict = fresh.run(replay.scenario, StrictReplay(tape)).verdict
+        assert verdict is not None
+        assert replay.verdict is not None
+        assert verdict.kind == replay.verdict.kind, "one oracle says what all of them say"
+
+    return functions_run(run)
 
 
-def _visit(name: str, order: list[str], seen: dict[str, None]) -> None:
-    """Packages come after the modules that they import, and need not come before theirs."""
-    if name in seen:
-        return
-    seen[name] = None
-    for wanted in (*_imports(name), name.rpartition(".")[0]):
-        if wanted:
-            _visit(wanted, order, seen)
-    order.append(name)
+def others(replay: Replay) -> tuple[str, ...]:
+    """The families of oracles that do not judge what the replay ends with."""
+    assert replay.verdict is not None
+    return tuple(kind.name for kind in ORACLES if not replay.verdict.oracle.startswith(kind.name))
 
 
-def _imports(name: str) -> list[str]:
-    found = []
-    for node in ast.walk(ast.parse(_source(name))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness"):
-            module = node.module or ""
-            inside = [f"{module}.{alias.name}" for alias in node.names]
-            found += [item for item in inside if _path(item) is not None] or [module]
-    return found
-
-
-def _source(name: str) -> str:
-    path = _path(name)
-    assert path is not None, f"no module {name}"
-    return path.read_text(encoding="utf-8")
-
-
-def _path(name: str) -> Path | None:
-    base = ROOT.joinpath(*name.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
-
-
-def _quoted(name: str) -> str:
+def _quoted(text: str) -> str:
     """A source as a literal that reads as lines."""
-    text = bare(_source(name))
     if not text:
         return "''"
     if "'''" in text:
         return repr(text)
     return "r'''\n" + text + "\n'''"
-
-
-def bare(source: str) -> str:
-    """What a source does, without its docstrings and comments."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            told = ast.get_docstring(node, clean=False) is not None
-            node.body = node.body[told:] or [ast.Pass()]
-    return ast.unparse(tree) if tree.body != [] else ""

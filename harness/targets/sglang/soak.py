@@ -25,6 +25,7 @@ from harness.soak.run import SAMPLE_S, Soaked, expected_of, report_of
 from harness.soak.settings import STEP_LIMIT, Watching
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Copy
+from harness.targets.sglang.hold import words_of
 from harness.targets.sglang.loader import apart
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.runner import verdict_of
@@ -254,7 +255,9 @@ class ReleaseSoak:
     @property
     def hunt(self) -> str:
         """What searches small worlds of the release for the same, and shrinks what it finds."""
-        return f"python bench.py hunt --target sglang=={self._release.version} --budget 10m"
+        held = " ".join(f"--hold {word}" for word in words_of(self._shape, self._release.era))
+        target = f"sglang=={self._release.version}"
+        return f"python bench.py hunt --target {target} --budget 10m {held}"
 
     def _verdict(self, interrupted: bool) -> tuple[Verdict, str]:
         if self._recorder.violations:

@@ -75,6 +75,7 @@ class Launch:
         names = ("mamba_cow_src_indices", "mamba_cow_dst_indices", "mamba_clear_indices")
         found = [_states(batch, name) if extending else None for name in names]
         self.copied, self.cleared = found[:2], found[2]
+        self.prepared = False  # they have been
         self.tokens = [row.truth[row.stop] for row in self.rows]
 
 
@@ -226,7 +227,9 @@ class World:
             self.receive()
             return await run(results)
 
+        mail, self.inbox = self.inbox, []
         await serve(served, self.post, turn)
+        self.inbox = mail
         self.serving = False
 
     async def turn(self) -> None:
@@ -357,6 +360,8 @@ class World:
         if consumer is not None and consumer >= 0:
             counter = self.cache.cache_controller.layer_done_counter
             launch.awaits = counter.events[consumer].finish_event
+            if launch.copied[0] is not None and not self.era.waits_to_copy:
+                stream.issue("states", lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
         if self.era.graphs:
             stream.issue("begin", lambda: None)
@@ -389,12 +394,7 @@ class World:
     def _forward(self, launch: Launch) -> None:
         """The model: reads what is cached before a request's new tokens, writes theirs."""
         self.in_flight.remove(launch)
-        source, target = launch.copied
-        if launch.cleared is not None:
-            self.pools.states.mamba_cache.temporal.numpy()[0, launch.cleared] = 0
-        if source is not None:
-            states = self.pools.states.mamba_cache.temporal.numpy()
-            states[0, target] = states[0, source]
+        self._prepare_states(launch)
         for row in launch.rows:
             for watcher in self.watchers:
                 watcher.reads(row)
@@ -409,6 +409,18 @@ class World:
             if row.state >= 0:
                 states = self.pools.states.mamba_cache.temporal.numpy()
                 states[0, row.state] = written[-1]
+
+    def _prepare_states(self, launch: Launch) -> None:
+        """`_maybe_execute_deferred_mamba_cow_and_clear`, once: before any layer waits for its
+        load-back, unless the release waits there."""
+        if not launch.prepared and self.pools.states is not None:
+            states = self.pools.states.mamba_cache.temporal.numpy()
+            source, target = launch.copied
+            if launch.cleared is not None:
+                states[0, launch.cleared] = 0
+            if source is not None:
+                states[0, target] = states[0, source]
+        launch.prepared = True
 
     # -- helpers -------------------------------------------------------------------------------
 

@@ -143,6 +143,7 @@ def test_a_score_says_what_was_found_by_whom_and_how_soon(tmp_path: Path) -> Non
         (["hunt", "--sweep", "luck"], "aborts"),
         (["hunt", "--sweep", "all", "--scenario", "."], "no *.toml"),
         (["hunt", "--scenario", "no/such.toml"], "no/such.toml"),
+        (["hunt", "--hold", "components=full"], "--hold is for releases"),
         (["hunt", "--budget", "0"], "10m"),
         (["replay", "no/such.json"], "no/such.json"),
         (["faults", "--score", "--without", "sleep"], "locks"),

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from harness.targets.sglang import loader, table
-from harness.targets.sglang.script import modules_of
+from harness.targets.sglang.prune import Ran, functions_run, sources_of
+from harness.targets.sglang.tokens import Seed, grow
 
 
 def test_a_stand_in_can_be_called_subclassed_and_asked_and_is_false() -> None:
@@ -44,9 +45,25 @@ def test_what_the_cache_is_made_of_is_never_stood_in_for() -> None:
         assert not part.startswith(own), part
 
 
+NOTHING: Ran = frozenset()
+
+
 def test_a_script_brings_what_it_imports_before_it() -> None:
-    names = modules_of("harness.targets.sglang.runner")
+    names = list(sources_of("harness.targets.sglang.runner", NOTHING))
     assert names[-1] == "harness.targets.sglang.runner"
     assert len(names) == len(set(names))
-    assert names.index("harness.explore.kernel") < names.index("harness.explore.pickers")
+    assert "harness.targets.sglang.world" in names
     assert not [name for name in names if name.startswith(("cache", "harness.hunt"))]
+
+
+def test_a_script_leaves_out_what_did_not_run_and_keeps_what_importing_needs() -> None:
+    ran = functions_run(lambda: grow([], Seed(1, 0), 3))
+    assert ("harness.targets.sglang.tokens", "grow") in ran
+    name = "harness.targets.sglang.tokens"
+    kept = sources_of(name, ran)[name]
+    assert "def grow(tokens, seed, count):" in kept
+    assert "def named" not in kept
+    assert '"""' not in kept
+    kernel = "harness.explore.kernel"
+    assert "def _exhausted()" in sources_of(kernel, NOTHING)[kernel]
+    assert "def resume" not in sources_of(kernel, NOTHING)[kernel]
