@@ -178,6 +178,8 @@ class Release:
             kind = self.find(pool)
             kind.backup_from_device_all_layer = back_up
             kind.load_to_device_per_layer = load_layer
+        # A cache of a search ends long before its process, which would keep it for good measure.
+        self.set_if_there("atexit", SimpleNamespace(register=lambda f, *args, **more: f))
         agreement.install()  # process groups: ranks of one process agree
         self.find("UnifiedRadixCache").pretty_print = lambda cache: None  # the story tells it
 

@@ -79,6 +79,33 @@ def test_a_hunt_repeats_itself(version: str, tmp_path: Path) -> None:
     assert all(one["stable"] for one in summary["findings"])
 
 
+KEPT = """
+import gc
+from harness.explore.campaign import Campaign, default_portfolio
+from harness.explore.kernel import Kernel
+from harness.targets.choose import target_of
+from harness.targets.sglang.environment import check_known
+from harness.targets.sglang.scenario import swarm
+
+runner = target_of("sglang=={version}", "").runner
+campaign = Campaign(
+    runner=runner, scenarios=swarm(check_known("{version}")), strategy=default_portfolio(), seed=1
+)
+campaign.run(elapsed=lambda: 0.0, budget_s=1.0, schedule_limit=12)
+gc.collect()
+print(sum(isinstance(one, Kernel) for one in gc.get_objects()))
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_worlds_that_are_over_are_not_kept(version: str) -> None:
+    here(version)
+    command = [sys.executable, "-W", "ignore", "-c", KEPT.format(version=version)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 2, "the last run, and one that its findings show"
+
+
 def test_a_release_says_what_it_is() -> None:
     here(VERSIONS[0])
     command = [sys.executable, "-m", "harness.targets.sglang", VERSIONS[0]]
@@ -93,6 +120,7 @@ from harness.targets.sglang import agreement
 real = agreement._reduce
 agreement._reduce = lambda calls: real(calls) if None in calls else None
 from harness.hunt.workers import Search, campaign_of
+from harness.targets.sglang.environment import check_known
 from harness.targets.sglang.scenario import swarm
 
 class Two:
