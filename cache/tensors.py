@@ -62,7 +62,7 @@ class TensorStore:
 
     Memory for `capacity` pages is taken at once, on `device`; `pinned` for host memory that a GPU
     copies from and to. Raises `torch.OutOfMemoryError` or `RuntimeError` where it cannot be had;
-    `harness.device.pools` answers with a result instead. `mover` moves what `take` asks for."""
+    `harness.device.memory` makes a result of it. `mover` moves what `take` asks for."""
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.rehearsed import check, rehearsals
 from harness.cli.serving import fit_model, launch_of, settings_of, typed
+from harness.device.memory import shortage_told
 from harness.model.plan import ModelPlan
 from harness.ranks.leader import Leader, Voyage, leading
 from harness.record.directory import RunDirectory
@@ -83,6 +84,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     epoch = datetime.now(UTC) if on_wall else VIRTUAL_EPOCH
     voyage = Voyage(serving=serving, traffic=traffic, watching=watching)
     with (
+        shortage_told(),
         rehearsals(flags["calibrate"], server, serving, traffic, watching, directory.path),
         Recorder(directory, manifest, epoch=epoch) as recorder,
         _clock(watching, server, voyage, recorder) as (clock, party),

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 
 from cache.companions import CompanionStoreMaker
-from cache.config import CacheConfig, ConfigError
+from cache.config import CacheConfig, Companion, Component, ConfigError, Tier
 from cache.layout import Layout
 from cache.model import KvDtype, ModelShape
-from cache.stores import StoreMaker
+from cache.stores import Store, StoreMaker
+from harness.device.memory import NoMemory, granted
 from harness.device.movers import mover_of
 from harness.engine.hardware import IoBackend
 from harness.model.sampling import Decoding
@@ -60,7 +61,8 @@ class ModelPlan:
         return replace(config, page_bytes=tuple(found), companions=beside)
 
     def stores(self, config: CacheConfig) -> StoreMaker:
-        return store_maker(
+        """Raises `ConfigError` where the memory of a pool is refused."""
+        make = store_maker(
             self.part,
             config,
             self.dtype,
@@ -69,7 +71,26 @@ class ModelPlan:
             mover=mover_of(self.io_backend, self.device),
         )
 
+        def made(tier: Tier, component: Component, capacity: int) -> Store:
+            size = capacity * config.page_bytes[component]
+            return _had(granted(lambda: make(tier, component, capacity), tier, component, size))
+
+        return made
+
     def companion_stores(self, config: CacheConfig) -> CompanionStoreMaker:
-        return companion_store_maker(
+        """Raises `ConfigError` as `stores` does."""
+        make = companion_store_maker(
             self.part, config, self.dtype, device=self.device, host_layout=self.host_layout
         )
+
+        def made(tier: Tier, beside: Companion, capacity: int) -> Store:
+            size = capacity * beside.slot_bytes
+            return _had(granted(lambda: make(tier, beside, capacity), tier, beside.owner, size))
+
+        return made
+
+
+def _had(found: Store | NoMemory) -> Store:
+    if isinstance(found, NoMemory):
+        raise ConfigError(f"{found.sentence()}: lower --device-pages or --hicache-ratio")
+    return found

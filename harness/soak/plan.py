@@ -238,13 +238,10 @@ def _model(
 
 
 def _check_memory(config: CacheConfig, device: str, ranks: int) -> None:
-    """All ranks are on this machine."""
     from harness.device.memory import lacking_memory
 
-    slot_bytes = {
-        component: ranks * config.slot_bytes[component] for component in config.components
-    }
-    if (lacking := lacking_memory(config, slot_bytes, device)) is not None:
+    slot_bytes = {component: config.slot_bytes[component] for component in config.components}
+    if (lacking := lacking_memory(config, slot_bytes, device, ranks)) is not None:
         raise ConfigError(f"{lacking.sentence()}: lower --device-pages or --hicache-ratio")
 
 

@@ -1,11 +1,13 @@
 """Memory of a rank is there or a result says why not; what is said of pages goes by the stream."""
 
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from cache.config import Component, Tier
+from cache.config import Component, ConfigError, Tier
 from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.tensors import PageShape, TensorStore
@@ -63,7 +65,44 @@ def test_the_pools_of_one_machine_add_up(compute, monkeypatch):
     lacking = memory.lacking_memory(config, page_bytes, "cpu")
     assert lacking is not None
     assert (lacking.pool, lacking.wanted_bytes) == ("host FULL", 8 * SHAPE.page_bytes)
-    assert memory.lacking_memory(config, page_bytes, "cuda") is None
+    lacking = memory.lacking_memory(a_config(full=(4, 3)), page_bytes, "cpu", ranks=2)
+    assert lacking is not None  # both ranks are here
+    assert (lacking.pool, lacking.wanted_bytes) == ("host FULL", 6 * SHAPE.page_bytes)
+    monkeypatch.setattr(memory, "_free_on_gpu", lambda device: 4 * SHAPE.page_bytes)
+    assert memory.lacking_memory(config, page_bytes, "cuda:0") is None
+    assert memory.lacking_memory(config, page_bytes, "cuda:0", ranks=2) is not None  # their hosts
+    lacking = memory.lacking_memory(a_config(full=(5, 1)), page_bytes, "cuda:0", ranks=2)
+    assert lacking is not None
+    assert (lacking.pool, lacking.wanted_bytes) == ("device FULL", 5 * SHAPE.page_bytes)
+
+
+def test_memory_that_is_refused_is_a_result_and_other_errors_are_none():
+    def refuse(error: Exception):
+        def taking() -> TensorStore:
+            raise error
+
+        return memory.granted(taking, Tier.DEVICE, Component.SWA, 3 << 30)
+
+    refused = refuse(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB\nmore"))
+    assert isinstance(refused, NoMemory)
+    told = "no memory for the device SWA pool of 3.0 GiB: CUDA out of memory. Tried to allocate 3"
+    assert refused.sentence() == f"{told} GiB"
+    assert isinstance(refuse(MemoryError()), NoMemory)
+    with pytest.raises(RuntimeError, match="shape"):
+        refuse(RuntimeError("a wrong shape"))
+    for capacity in (200, 10**9):  # beyond any address space, and beyond any number
+        huge = PageShape(1, 10**6, 10**6, SHAPE.dtype)
+        take = partial(TensorStore, huge, capacity, Layout.PAGE_FIRST)
+        found = memory.granted(take, Tier.HOST, Component.FULL, 1)
+        assert isinstance(found, NoMemory)  # as this machine's torch says it
+
+
+def test_memory_that_runs_out_later_is_one_line():
+    told = r"^memory ran out \(CUDA out of memory\): lower"
+    with pytest.raises(ConfigError, match=told), memory.shortage_told():
+        raise torch.OutOfMemoryError("CUDA out of memory\n and more")
+    with pytest.raises(RuntimeError, match="a bug"), memory.shortage_told():
+        raise RuntimeError("a bug")
 
 
 def test_memory_that_torch_refuses_is_a_result(compute):
