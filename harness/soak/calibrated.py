@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.calibrate.findings import Settings
-from harness.calibrate.forwards import Forward, preset_of, share_of
+from harness.calibrate.forwards import Forward, preset_of, quarters_of, share_of
 from harness.engine.hardware_file import write_hardware
 
 FILE = "calibrated.json"
-MOST_APART = 0.2  # of each other's times: beyond it, the machine was not the same
+# Beyond these, the machine was not the same.
+MOST_APART = 0.2  # of rehearsals
+MOST_DRIFT = 0.3  # of quarters of a run, whose prefills are fewer
 
 
 class Shares(NamedTuple):
@@ -41,6 +43,7 @@ def write_calibrated(
         told[f"run_by_{name}"] = _shares(preset, run, settings)._asdict()
     preset = preset_of([*before, *after], settings, source)
     told["run"] = _shares(preset, run, settings)._asdict()
+    told["run_quarters"] = quarters_of(preset, run, settings)
     write_hardware(folder / FILE, preset, told)
 
 
@@ -57,6 +60,7 @@ class Machine(NamedTuple):
     run: Shares
     before: Shares
     after: Shares
+    quarters: tuple[float, ...]  # of the run's prefills, in order, by both rehearsals
 
     @property
     def apart(self) -> float:
@@ -67,12 +71,15 @@ class Machine(NamedTuple):
 
     @property
     def same(self) -> bool:
-        return abs(self.apart) <= MOST_APART
+        drift = max(self.quarters, default=1.0) / min(self.quarters, default=1.0) - 1
+        return abs(self.apart) <= MOST_APART and drift <= MOST_DRIFT
 
     def sentence(self) -> str:
+        quarters = ", ".join(f"{share:.2f}" for share in self.quarters)
         return (
             f"forwards took {self.apart:+.0%} after the run compared with before; in it prefills"
-            f" took {self.run.prefills:.2f} and decodes {self.run.decodes:.2f} of what both say"
+            f" took {self.run.prefills:.2f} and decodes {self.run.decodes:.2f} of what both say,"
+            f" by quarters of the run {quarters}"
         )
 
 
@@ -82,7 +89,8 @@ def read_machine(path: Path) -> Machine | None:
     if "run_by_before" not in page:
         return None
     parts = (page["run"], page["run_by_before"], page["run_by_after"])
-    return Machine(*(Shares(*(_number(part[name]) for name in Shares._fields)) for part in parts))
+    run, before, after = (Shares(*(_number(p[name]) for name in Shares._fields)) for p in parts)
+    return Machine(run, before, after, tuple(page["run_quarters"]))
 
 
 def _number(value: float | None) -> float:

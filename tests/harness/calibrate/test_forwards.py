@@ -55,6 +55,19 @@ def test_a_preset_gives_the_times_that_it_was_made_of() -> None:
         assert slower == pytest.approx(1.5, 1e-3)
 
 
+def test_a_preset_goes_through_means_and_makes_little_of_a_hiccup() -> None:
+    """Every other of them takes twice as long, so it takes 4/3 of the mean."""
+    forwards = forwards_on(count=200)
+    slow = forwards_on(2.0, count=200)
+    uneven = [pair[number // 2 % 2] for number, pair in enumerate(zip(forwards, slow, strict=True))]
+    preset = preset_of(uneven, SETTINGS, "uneven")
+    for prefill in (True, False):
+        assert share_of(preset, slow, SETTINGS, prefill=prefill) == pytest.approx(4 / 3, rel=0.1)
+    hiccup = [forwards_on()[0]._replace(seconds=60.0), *forwards_on()[1:]]
+    preset = preset_of(hiccup, SETTINGS, "once")
+    assert share_of(preset, forwards_on(), SETTINGS, prefill=True) == pytest.approx(1, abs=0.1)
+
+
 def test_many_decodes_do_not_outweigh_few_prefills() -> None:
     """Of decodes a third as slow, and twenty times as many, prefills keep their own time."""
     forwards = forwards_on()
@@ -96,3 +109,9 @@ def test_a_machine_that_changed_during_a_run_is_told_from_one_that_did_not(tmp_p
     assert machine is not None
     assert not machine.same
     assert "+50% after the run" in machine.sentence()
+    changing = [*forwards_on(), *forwards_on(1.5)]
+    write_calibrated(tmp_path, SETTINGS, forwards_on(1.2), changing, forwards_on(1.2))
+    machine = read_machine(tmp_path / FILE)
+    assert machine is not None
+    assert machine.apart == pytest.approx(0, abs=0.01)
+    assert not machine.same

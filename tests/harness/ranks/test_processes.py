@@ -69,14 +69,15 @@ def a_soak(
     folder: Path,
     *,
     serving: Serving = SERVING,
+    watching: Watching = WATCHING,
     fault: str = "",
     patience_s: float = 60.0,
     tamper: Callable[[Leader, Crew], None] = lambda leader, crew: None,
 ) -> Iterator[Soak]:
     voyage = Voyage(
-        serving=serving, traffic=TRAFFIC, watching=WATCHING, patience_s=patience_s, fault=fault
+        serving=serving, traffic=TRAFFIC, watching=watching, patience_s=patience_s, fault=fault
     )
-    settings = {**asdict(serving), **asdict(TRAFFIC), **asdict(WATCHING)}
+    settings = {**asdict(serving), **asdict(TRAFFIC), **asdict(watching)}
     manifest = Manifest(command="", clock="wall", seed=1, settings=settings, workload={})
     directory = RunDirectory.create(folder, "test")
     with (
@@ -87,7 +88,7 @@ def a_soak(
         yield Soak(
             plan_server(serving, clock="wall", seed=TRAFFIC.seed),
             plan_traffic(TRAFFIC),
-            WATCHING,
+            watching,
             radix_cache=True,
             warmup_requests=0,
             recorder=recorder,
@@ -126,12 +127,30 @@ def test_two_processes_decide_alike_and_can_be_followed_by_one(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_rank_that_acts_on_its_own_acknowledgement_is_found(tmp_path: Path) -> None:
-    with a_soak(tmp_path, fault="unagreed-backup-acknowledgements") as soak:
+@pytest.mark.parametrize(
+    ("fault", "oracles"),
+    [
+        ("unagreed-backup-acknowledgements", {"R1", "R2"}),
+        (
+            "hit-without-a-copy-of-its-state",
+            {"N1"},
+        ),  # on one rank, whose heads are wrong in all sums
+    ],
+)
+def test_a_rank_that_goes_its_own_way_is_found(
+    fault: str, oracles: set[str], tmp_path: Path
+) -> None:
+    watching = WATCHING if "R1" in oracles else replace(WATCHING, oracles="off")
+    with a_soak(tmp_path, fault=fault, watching=watching) as soak:
         soaked = soak.run()
     assert soaked.verdict is Verdict.VIOLATION, soaked.reason
     lines = (soaked.recorded.directory.path / "violations.jsonl").read_text().splitlines()
-    assert {json.loads(line)["oracle"] for line in lines} <= {"R1", "R2"}
+    found = [json.loads(line) for line in lines]
+    assert {record["oracle"] for record in found} <= oracles
+    if oracles == {"N1"}:
+        seen = {rank: {r["signature"] for r in found if r["rank"] == rank} for rank in (0, 1)}
+        assert seen[0]
+        assert "logits.mamba" in seen[1] - seen[0]  # where it went wrong first
 
 
 def _after_forwards(count: int, action: Callable[[Crew], None]) -> Callable[[Leader, Crew], None]:
