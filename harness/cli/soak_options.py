@@ -36,7 +36,7 @@ _OPTIONS = (
     _opt("--output-dir", default=_WATCHING.output_dir, show_default=True, help="Where runs land."),
     _opt("--tag", default=_WATCHING.tag, show_default=True, help="Name of the run's directory."),
     _opt("--calibrate", type=Duration(),
-         help="Measure this machine so long before and after, with the same traffic in a hurry; for"
-              " --clock wall --compute model. `drift` then uses it."),
+         help="Measure this machine so long before and after, with the beginning of the traffic;"
+              " for --clock wall --compute model. `drift` then uses it."),
     _opt("--json", is_flag=True, help="The summary as one JSON line on standard output."),
 )  # fmt: skip

@@ -1,13 +1,14 @@
 """Rehearsals: what forwards take on this machine now, measured by a soak that leaves nothing else.
 
-The same traffic, as fast as a few clients get answers, through a server of its own in this very
-process: the scheduler, the threads beside it and N1 take their time in it as they will in the run.
+The beginning of the same traffic at its own pace, through a server of its own in this very process:
+the scheduler, the threads beside it and N1 take their time in it as they will in the run. At
+another pace they would not: a machine that has other things to do treats a process that is never
+idle worse than one that sleeps between bursts.
 Invariant: a rehearsal shares nothing with a run but the process and its settings.
 """
 
 import gc
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,29 +22,20 @@ from harness.soak.run import Soak
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.soak.wall import recorded_clock
 
-CLIENTS = 4
-
 
 def rehearse(
     serving: Serving, traffic: Traffic, watching: Watching, seconds: float
 ) -> list[Forward]:
     """Forwards of a soak that sends requests for so long. Raises `ValueError` where there were too
     few for a fit, and what has made it end before its time."""
-    quick = replace(
-        traffic,
-        arrival="constant",
-        request_rate=inf,
-        max_concurrency=CLIENTS,
-        num_requests=None,
-        duration_s=seconds,
-    )
+    beginning = replace(traffic, num_requests=None, duration_s=min(seconds, traffic.duration_s))
     manifest = Manifest(command="", clock="wall", seed=traffic.seed, settings={}, workload={})
     with TemporaryDirectory() as folder:
         directory = RunDirectory.create(Path(folder), "rehearsal")
         with Recorder(directory, manifest) as recorder, recorded_clock(directory.path) as clock:
             soak = Soak(
                 plan_server(serving, clock="wall", seed=traffic.seed),
-                plan_traffic(quick),
+                plan_traffic(beginning),
                 watching,
                 radix_cache=serving.radix_cache,
                 warmup_requests=0,
