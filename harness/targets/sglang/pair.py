@@ -21,6 +21,7 @@ from harness.targets.sglang.world import CACHE, SERVE, SPINS, Launch, World, ser
 
 RANKS = 2
 T = TypeVar("T")
+Launched = tuple[Any, Any, Launch]  # a batch, its result, and its way through the model
 
 
 class _Process:
@@ -41,7 +42,7 @@ class _Process:
 
 
 class Pair:
-    """Built for one run of one scenario. The loop is the one without overlap."""
+    """Built for one run of one scenario."""
 
     def __init__(self, release: Release, scenario: Scenario) -> None:
         self.kernel = Kernel()
@@ -56,6 +57,7 @@ class Pair:
             self.ranks.append(world)
             self._processes.append(_Process(release))
         self._changed, self._answers = changed, answers
+        self._results: list[list[Launched]] = []  # of batches in flight: of every rank
         self.skewed = 0  # passes in which the ranks' copies had come to different points
 
     def start(self) -> None:
@@ -128,35 +130,80 @@ class Pair:
 
     async def _turn(self) -> bool:
         self._together(lambda world: world.receive())
-        return await self._pass()
-
-    async def _pass(self) -> bool:
-        """A pass of `event_loop_normal` on both ranks; whether there was a batch."""
         progress = [[len(s.copies) for s in world.streams.values()] for world in self.ranks]
         self.skewed += progress[0] != progress[1]
-        batches = self._together(lambda world: world.schedule())
-        _same([_told(batch) for batch in batches])
+        return await (self._pass_overlapped() if self._first.shape.overlap else self._pass())
+
+    @property
+    def _first(self) -> World:
+        return self.ranks[0]
+
+    async def _pass(self) -> bool:
+        """The rest of a pass of `event_loop_normal` on both ranks; whether there was a batch."""
+        batches = self._schedule()
         if batches[0]:
-            await self.ranks[0].stand("scheduler.launch")
-            pairs = zip(self.ranks, batches, strict=True)
-            launched = [world.launch(batch) for world, batch in pairs]
-            while not all(launch.done.query() for launch, _ in launched):
-                await self.kernel.wait(self._changed, "scheduler.synchronize")
-            await self.ranks[0].stand("scheduler.process")
-            self._process(batches, launched)
+            await self._launch(batches)
+            await self._process_oldest()
         else:
             self._together(lambda world: world.scheduler.on_idle())
+        self._end(batches)
+        return bool(batches[0])
+
+    async def _pass_overlapped(self) -> bool:
+        """The rest of a pass of `event_loop_overlap` on both ranks, as `World` has it."""
+        era, before = self._first.era, self._first.scheduler.last_batch
+        if era.barrier == "schedule":
+            self._together(lambda world: world.wait_for_forward())
+        batches = self._schedule()
+        todo = {id(world): batch for world, batch in zip(self.ranks, batches, strict=True)}
+        disabled = self._together(lambda world: world.overlap_disabled(todo[id(world)]))[0]
+        if disabled:
+            await self._process_oldest()
+        if batches[0]:
+            await self._launch(batches)
+            if era.barrier == "launch":
+                self._together(lambda world: world.wait_for_forward())
+        if before:
+            if not disabled:
+                await self._process_oldest()
+        elif batches[0] is None:
+            self._together(lambda world: world.scheduler.on_idle())
+        self._end(batches)
+        return bool(batches[0] or before)
+
+    def _schedule(self) -> list[Any]:
+        batches = self._together(lambda world: world.schedule())
+        for world in self.ranks:
+            world.settle()
+        _same([_told(batch) for batch in batches])
+        return batches
+
+    async def _launch(self, batches: list[Any]) -> None:
+        await self._first.stand("scheduler.launch")
+        launched = []
+        for world, batch in zip(self.ranks, batches, strict=True):
+            launch, result = world.launch(batch)
+            kept = batch.copy() if world.shape.overlap else batch
+            launched.append((kept, result, launch))
+            world.scheduler.result_queue.append(launched[-1])
+        self._results.append(launched)
+
+    async def _process_oldest(self) -> None:
+        """What the forward passes launched first came to reaches the requests."""
+        oldest = self._results[0]
+        while not all(launch.done.query() for _, _, launch in oldest):
+            await self.kernel.wait(self._changed, "scheduler.synchronize")
+        await self._first.stand("scheduler.process")
+        self._results.pop(0)
+        todo = {id(world): one for world, one in zip(self.ranks, oldest, strict=True)}
+        for world in self.ranks:
+            world.scheduler.result_queue.pop(0)
+        self._together(lambda world: world.process(*todo[id(world)][:2]))
+
+    def _end(self, batches: list[Any]) -> None:
         for world, batch in zip(self.ranks, batches, strict=True):
             world.scheduler.last_batch = batch
             world.settle()
-        return bool(batches[0])
-
-    def _process(self, batches: list[Any], launched: list[tuple[Launch, Any]]) -> None:
-        todo = {
-            id(world): (batch, result)
-            for world, batch, (_, result) in zip(self.ranks, batches, launched, strict=True)
-        }
-        self._together(lambda world: world.scheduler.process_batch_result(*todo[id(world)]))
 
     def _together(self, share: Callable[[World], T]) -> list[T]:
         works = [(lambda world=world: share(world)) for world in self.ranks]

@@ -160,7 +160,7 @@ def shape_of(scenario: Scenario) -> Shape:
         prefill=4 * chunk,
         running=running,
         context=_longest(scenario, page) + 64,
-        overlap=scenario["overlap"] and not mamba and scenario.get("ranks", 1) == 1,
+        overlap=scenario["overlap"] and not mamba,
         mixed=scenario["mixed"],
         schedule_policy=scenario["schedule_policy"],
     )

@@ -262,10 +262,10 @@ class World:
         """The rest of a pass of `event_loop_overlap`; whether there was anything to do."""
         scheduler = self.scheduler
         if self.era.barrier == "schedule":
-            self._wait_for_forward()
+            self.wait_for_forward()
         batch = self.schedule()
         self.settle()
-        disabled = self._overlap_disabled(batch)
+        disabled = self.overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
@@ -273,7 +273,7 @@ class World:
             await self.stand("scheduler.launch")
             launch, result = self.launch(batch)
             if self.era.barrier == "launch":
-                self._wait_for_forward()
+                self.wait_for_forward()
             results.append((batch.copy(), result, launch))
         if scheduler.last_batch:
             if not disabled:
@@ -297,13 +297,14 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    def _overlap_disabled(self, batch: Any) -> Any:
+    def overlap_disabled(self, batch: Any) -> Any:
+        """Whether the loop processes the result of before first."""
         scheduler = self.scheduler
         if self.era.plans:
             return scheduler.is_disable_overlap_for_batch(batch, last_batch=scheduler.last_batch)
         return scheduler.is_disable_overlap_for_batch(batch)
 
-    def _wait_for_forward(self) -> None:
+    def wait_for_forward(self) -> None:
         """`_apply_war_barrier`: what the scheduler issues from now on runs after the forward pass
         last launched, or after its begin where that is enough for what the barrier is for."""
         launch = self._launched

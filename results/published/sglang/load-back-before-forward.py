@@ -2098,7 +2098,7 @@ def shape_of(scenario):
     full, swa = _least(scenario, page, chunk, window)
     full += scenario['spare'] * page
     swa += scenario['swa_spare'] * page if windowed else 0
-    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba) and (scenario.get('ranks', 1) == 1), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
+    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
 ''',
     'harness.targets.sglang.world': r'''
 from collections.abc import Awaitable, Callable
@@ -2297,10 +2297,10 @@ class World:
     async def _pass_overlapped(self, results):
         scheduler = self.scheduler
         if self.era.barrier == 'schedule':
-            self._wait_for_forward()
+            self.wait_for_forward()
         batch = self.schedule()
         self.settle()
-        disabled = self._overlap_disabled(batch)
+        disabled = self.overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
@@ -2308,7 +2308,7 @@ class World:
             await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
-                self._wait_for_forward()
+                self.wait_for_forward()
             results.append((batch.copy(), result, launch))
         if scheduler.last_batch:
             if not disabled:
@@ -2329,13 +2329,13 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    def _overlap_disabled(self, batch):
+    def overlap_disabled(self, batch):
         scheduler = self.scheduler
         if self.era.plans:
             return scheduler.is_disable_overlap_for_batch(batch, last_batch=scheduler.last_batch)
         return scheduler.is_disable_overlap_for_batch(batch)
 
-    def _wait_for_forward(self):
+    def wait_for_forward(self):
         launch = self._launched
         if launch is not None:
             early = self.era.graphs and (not launch.extending)
@@ -2599,13 +2599,14 @@ ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structu
 __all__ = ['ORACLES', 'Broken', 'Content', 'Copies', 'Ledger', 'Oracle', 'Ownership', 'Structure']
 ''',
     'harness.targets.sglang.pair': r'''
-from typing import TypeVar
+from typing import Any, TypeVar
 from harness.explore.kernel import Kernel, Signal
 from harness.targets.sglang.agreement import Group
 from harness.targets.sglang.device import Device
-from harness.targets.sglang.world import World
+from harness.targets.sglang.world import Launch, World
 RANKS = 2
 T = TypeVar('T')
+Launched = tuple[Any, Any, Launch]
 
 class _Process:
 
@@ -2629,6 +2630,7 @@ class Pair:
             self.ranks.append(world)
             self._processes.append(_Process(release))
         self._changed, self._answers = (changed, answers)
+        self._results = []
         self.skewed = 0
 ''',
     'harness.targets.sglang.runner': r'''
