@@ -10,6 +10,7 @@ as many slots, for the same pages.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
+from cache.agreed_room import PREFETCH, AgreedRoom
 from cache.agreement import Agreements
 from cache.config import PrefetchPolicy
 from cache.keys import Key
@@ -20,7 +21,6 @@ from cache.storage_tier import StorageTier
 REPLIES = "replies of storage"
 STORED = "what is stored"
 THERE = "what is there"
-ROOM = "room for a prefetch"
 REACHED = "how far a prefetch is"
 PATIENCE = "patience"
 
@@ -32,12 +32,17 @@ class AgreedStorage(StorageTier):
     `stepped()` is called when an operation is over on every rank."""
 
     def __init__(
-        self, ranks: Sequence[StorageTier], agreements: Agreements, stepped: Callable[[], None]
+        self,
+        ranks: Sequence[StorageTier],
+        agreements: Agreements,
+        room: AgreedRoom,
+        stepped: Callable[[], None],
     ) -> None:
         lead = ranks[0]
         self._ranks = tuple(ranks)
         self._lead = lead
         self._agreements = agreements
+        self._room = room
         self._stepped = stepped
         self.config, self.backend = lead.config, lead.backend
         self.persists, self.prefetches = lead.persists, lead.prefetches
@@ -123,7 +128,7 @@ class AgreedStorage(StorageTier):
             rank.acknowledge(own)
 
     def _agree_on_reply(self, prefetch: Prefetch) -> bool:
-        """What is there, and whether every host has room for it. False: a rank was missing."""
+        """What is there, and which hosts give room for it. False: a rank was missing."""
         if prefetch.phase is not PrefetchState.ANSWERED:
             return True
         parts = list(self._parts(prefetch))
@@ -132,11 +137,7 @@ class AgreedStorage(StorageTier):
             return False
         for rank, own in parts:
             rank.heed(own, agreed)
-        rooms = [int(rank.prefetches.has_room(own)) for rank, own in parts]
-        room = self._agreements.agree(ROOM, rooms)
-        for _, own in parts:
-            own.refused = not room
-        return room is not None
+        return self._room.agree(PREFETCH)
 
     def _reached(self, prefetch: Prefetch) -> Reached | None:
         """The least that has come and the most on its way. None: a rank was missing."""

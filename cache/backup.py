@@ -31,9 +31,14 @@ class Backups:
         self._policy = policy
         self.refused = 0
 
+    @property
+    def follow_use(self) -> bool:
+        """Whether a use may lead to backups."""
+        return self._residency.hierarchical and self._policy is not WritePolicy.WRITE_BACK
+
     def on_use(self, node: Node) -> None:
         """A node was used: back it up if its policy says that it is due."""
-        if not self._residency.hierarchical or self._policy is WritePolicy.WRITE_BACK:
+        if not self.follow_use:
             return
         due = 1 if self._policy is WritePolicy.WRITE_THROUGH else 2
         if node.hits >= due:

@@ -94,16 +94,14 @@ class HostEvictor:
     def make_room(self, pages: list[int]) -> bool:
         """Whether `pages` (slots per component) are free on the host now. Nothing is given up for
         a demand that cannot be met."""
-        if not self.has_room(pages):
+        components, obtainable = self._residency.components, self._residency.obtainable
+        if any(obtainable(HOST, c) < pages[c] for c in components):
             return False
-        for component in self._residency.components:
+        if any(self._residency.refused(HOST, pages)):
+            return False
+        for component in components:
             self._make_room(component, pages[component])
         return True
-
-    def has_room(self, pages: list[int]) -> bool:
-        """Whether `pages` could be had. Evicts nothing."""
-        components, obtainable = self._residency.components, self._residency.obtainable
-        return all(obtainable(HOST, c) >= pages[c] for c in components)
 
     def drop_below(self, node: Node) -> None:
         """Give up the host-only nodes below a node that is about to go itself."""
@@ -145,6 +143,9 @@ class DeviceEvictor:
 
     def make_room(self, demand: Demand) -> Room:
         residency = self._residency
+        refused = residency.refused(DEVICE, demand)
+        if any(refused):  # nobody's pages are given up for it
+            return Room(refused, residency.nothing)
         for component in residency.components:
             self._make_room(component, demand[component])
         short = residency.shortage(demand)

@@ -27,7 +27,8 @@ class SlotPool:
 
     Slots are handed out last-in-first-out, so a freed slot is reused soon: what a race would
     overwrite, it overwrites early. `bare` holds the pages alone where `store` stands for their
-    companions, too."""
+    companions, too. `open` is for the world to say: whether slots can be given now, or something
+    else wants the memory; what has been given stays given."""
 
     def __init__(self, name: str, capacity: int, store: Store, observer: Observer) -> None:
         assert capacity >= 0
@@ -35,6 +36,7 @@ class SlotPool:
         self.capacity = capacity
         self.store = self.bare = store
         self.companions: tuple[CompanionSlots, ...] = ()
+        self.open = True
         self._observer = observer
         self._free = list(range(capacity - 1, -1, -1))
         self._owner = bytearray(capacity)

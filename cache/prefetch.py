@@ -166,11 +166,6 @@ class Prefetches:
             self._give_back(prefetch, 0, len(prefetch.wanted))
             self._end(prefetch, Outcome.COMPLETE if whole else Outcome.PARTIAL)
 
-    def has_room(self, prefetch: Prefetch) -> bool:
-        """Whether host slots can be had for what storage says is there. Evicts nothing."""
-        needed = self._needed(prefetch, self._loadable_end(prefetch))
-        return self._hosts.has_room(self._slots(needed))
-
     # -- steps -----------------------------------------------------------------------------------
 
     def _reserve(self, prefetch: Prefetch) -> None:
@@ -181,7 +176,7 @@ class Prefetches:
             return
         needed = self._needed(prefetch, end)
         self._observer.prefetch_reserving(prefetch)
-        if prefetch.refused or not self._hosts.make_room(self._slots(needed)):
+        if not self._hosts.make_room(self._slots(needed)):
             self._end(prefetch, Outcome.NO_ROOM)
             return
         for component, pages in needed.items():

@@ -2,14 +2,16 @@
 
 Each rank has a tree, pools and copies of its own, and runs every operation of one scheduler. Who
 decides from equal facts decides alike, so only facts that differ between ranks are agreed on: how
-many slots a pool has, once, and how the oldest copy of a direction stands, whenever a scheduler
-looks. The least holds. Invariant (R1): after every operation the ranks' trees agree.
+many slots a pool has, once; how the oldest copy of a direction stands, whenever a scheduler looks;
+and which pools give slots, before whatever may want some. The least holds. Invariant (R1): after
+every operation the ranks' trees agree.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 
+from cache.agreed_room import BACKUPS, EVICTION, LOAD_BACK, PAGES, AgreedRoom
 from cache.agreed_storage import AgreedStorage
 from cache.agreement import Agreements, RanksObserver
 from cache.config import CacheConfig, Component, PoolPages, Tier
@@ -58,10 +60,11 @@ class RankedCache(Cache):
         self.agreements = agreements or Agreements(len(ranks), self.ranks_observer)
         self.config = self._agree_on_sizes()
         self.transfers = AgreedTransfers(self._ranks, self.agreements)
+        self.room = AgreedRoom(self._ranks, self.agreements)
         tiers = [rank.storage for rank in ranks if rank.storage is not None]
         assert len(tiers) in (0, len(ranks))
         if tiers:
-            self.storage = AgreedStorage(tiers, self.agreements, self._stepped)
+            self.storage = AgreedStorage(tiers, self.agreements, self.room, self._stepped)
         self.observer: Observer = _Slides(self)
         self._locks: dict[int, tuple[Lock | None, ...]] = {}
         self._tables: dict[int, tuple[PageTable, ...]] = {}
@@ -97,6 +100,8 @@ class RankedCache(Cache):
         return lead
 
     def load_back(self, match: Match, admission: Lock) -> LoadBack:
+        if any(match.load_pages):
+            self.room.agree(LOAD_BACK)
         results = [
             rank.load_back(own, receipt)
             for (rank, own), receipt in zip(
@@ -107,6 +112,7 @@ class RankedCache(Cache):
         return results[0]
 
     def settle(self, match: Match, admission: Lock, holder: str, priority: int = 0) -> PageTable:
+        self._agree_on_backups()
         tables = tuple(
             rank.settle(own, receipt, holder, priority)
             for (rank, own), receipt in zip(
@@ -128,6 +134,8 @@ class RankedCache(Cache):
         self._stepped()
 
     def extend(self, table: PageTable, tokens: int) -> Room:
+        if self._lead.wants_room(table, tokens):
+            self.room.agree(PAGES)
         rooms = [rank.extend(own, tokens) for rank, own in self.each(table)]
         self._stepped()
         return rooms[0]
@@ -143,6 +151,7 @@ class RankedCache(Cache):
         return readings[0]
 
     def commit(self, table: PageTable, key: Key) -> Commit:
+        self._agree_on_backups()
         results = [rank.commit(own, key) for rank, own in self.each(table)]
         self._stepped()
         return results[0]
@@ -155,6 +164,7 @@ class RankedCache(Cache):
     # -- the end -----------------------------------------------------------------------------
 
     def finish(self, table: PageTable, key: Key) -> Commit:
+        self._agree_on_backups()
         results = [rank.finish(own, key) for rank, own in self.each(table)]
         del self._tables[table.number]
         self._stepped()
@@ -169,6 +179,7 @@ class RankedCache(Cache):
     # -- room, copies, rest ------------------------------------------------------------------
 
     def make_room(self, demand: Demand) -> Room:
+        self.room.agree(EVICTION)
         rooms = [rank.make_room(demand) for rank in self._ranks]
         self._stepped()
         return rooms[0]
@@ -219,6 +230,11 @@ class RankedCache(Cache):
         for receipt in self._locks[lock.number]:
             assert receipt is not None, "the ranks' trees agree"
             yield receipt
+
+    def _agree_on_backups(self) -> None:
+        """A use may lead to backups, which want host slots."""
+        if self._lead.backups.follow_use:
+            self.room.agree(BACKUPS)
 
     def _stepped(self) -> None:
         self.ranks_observer.stepped()

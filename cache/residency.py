@@ -48,6 +48,7 @@ class Residency:
         }
         self.held_pages = dict.fromkeys(self.victims, 0)  # of nodes, ready or filling
         self.locked_pages = dict.fromkeys(self.victims, 0)  # of these, under some lock
+        self.agreed_open: dict[Place, bool] = {}  # by ranks; else what each pool says
         self.leaving: dict[int, Node] = {}
         self._stuck: dict[int, Node] = {}  # on the host alone, and held by its place on the device
         tiers = tuple(Tier) if config.hierarchical else (DEVICE,)
@@ -137,6 +138,15 @@ class Residency:
 
     def left(self, node: Node) -> None:
         self.leaving.pop(node.number, None)
+
+    def refused(self, tier: Tier, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Slots that `wanted` (per component) asks of pools that are shut, here or on any rank."""
+        refused = list(self.nothing)
+        for component in self.components:
+            place = (tier, component)
+            if not self.agreed_open.get(place, self.pools[place].open):
+                refused[component] = wanted[component]
+        return tuple(refused)
 
     def obtainable(self, tier: Tier, component: Component) -> int:
         """Slots that are free or held by what may be evicted, in time."""

@@ -173,7 +173,6 @@ class Prefetch(Copy):
         self.arrived = 0
         self.asked = 0
         self.granted = 0
-        self.refused = False  # by the host of another rank
         self.kept = range(0)  # once stopped: of the wanted, what storage may be writing into
         self.stopped = False
         self.grafted_end = anchor.end  # tokens of the key that it brought to the host

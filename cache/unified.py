@@ -289,6 +289,22 @@ class UnifiedCache(Cache):
     def available(self, component: Component) -> int:
         return self.residency.obtainable(Tier.DEVICE, component)
 
+    # -- between ranks -----------------------------------------------------------------------
+
+    def open_pools(self) -> tuple[int, ...]:
+        """For each of `pools` 1, or 0 if it is shut here."""
+        return tuple([int(pool.open) for pool in self.pools.values()])
+
+    def heed_open(self, agreed: tuple[int, ...]) -> None:
+        """From now on a pool gives slots if the ranks have agreed on that."""
+        self.residency.agreed_open = dict(zip(self.pools, map(bool, agreed), strict=True))
+
+    def wants_room(self, table: PageTable, tokens: int) -> bool:
+        """Whether `extend` would look for any."""
+        if pages_of(tokens, self.config.page_size) > len(table.full):
+            return True
+        return self.states is not None and (table.state is None or table.kept is None)
+
     # -- helpers -----------------------------------------------------------------------------
 
     def _reach(self, anchor: Node) -> list[int]:

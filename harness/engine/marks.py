@@ -7,7 +7,8 @@ each; a verdict without the marks that its profile requires is inconclusive.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cache.agreed_storage import PATIENCE, REACHED, REPLIES, ROOM, STORED, THERE
+from cache.agreed_room import ROOMS
+from cache.agreed_storage import PATIENCE, REACHED, REPLIES, STORED, THERE
 from cache.agreement import Offer
 from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
@@ -65,7 +66,7 @@ RANKS_MEANINGS: tuple[Meaning, ...] = (
     Meaning("ranks_reached_apart", "a prefetch ended further on one rank than on another"),
     Meaning("ranks_stored_apart", "storage took more of a persist from one rank than another"),
     Meaning("ranks_waited_apart", "one rank was out of patience and another was not"),
-    Meaning("ranks_refused_apart", "a prefetch found host slots on one rank and not on another"),
+    Meaning("ranks_refused_apart", "a pool gave slots on one rank and not on another"),
 )
 MEANINGS: tuple[Meaning, ...] = (
     Meaning("prefix_hit", "a request was served a cached prefix"),
@@ -359,7 +360,7 @@ _APART = {
     REACHED: "ranks_reached_apart",
     STORED: "ranks_stored_apart",
     PATIENCE: "ranks_waited_apart",
-    ROOM: "ranks_refused_apart",
+    **dict.fromkeys(ROOMS, "ranks_refused_apart"),
 }
 _ABORTED = {
     JobState.PREFETCHING: "prefetch_cancelled",

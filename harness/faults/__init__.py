@@ -13,6 +13,7 @@ from harness.faults import (
     locks,
     ownership,
     progress,
+    ranked_room,
     ranked_storage,
     ranks,
     states,
@@ -36,6 +37,7 @@ _FAMILIES = (
     storage,
     stored_states,
     ranks,
+    ranked_room,
     ranked_storage,
     canary,
 )

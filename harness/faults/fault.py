@@ -58,18 +58,21 @@ class Family:
     """Collects the faults of one file: a decorator for functions that tamper with a cache.
 
     A function's name is the fault's, its docstring summary (first line) and story (the rest).
-    `needs` is what all of them need a world to have: storage, companions."""
+    `needs` is what all of them need a world to have: storage, companions, rooms that are refused.
+    """
 
     def __init__(self, name: str, *needs: str) -> None:
         self.name = name
         self.needs = needs
         self.faults: list[Fault] = []
 
-    def between(self, *oracles: str, reference: str = "") -> Callable[[Between], Between]:
+    def between(
+        self, *oracles: str, reference: str = "", needs: tuple[str, ...] = ()
+    ) -> Callable[[Between], Between]:
         """For defects between ranks, which a cache for one rank cannot have."""
 
         def add(between: Between) -> Between:
-            self.fault(*oracles, reference=reference)(_nothing(between))
+            self.fault(*oracles, reference=reference, needs=needs)(_nothing(between))
             self.faults[-1] = replace(self.faults[-1], between=between)
             return between
 

@@ -136,20 +136,6 @@ def own_part_stored_is_enough(cache: RankedCache, storage: StorageTier) -> None:
     patch(storage, "heed", heed)
 
 
-@fault("R1")
-def refusal_of_another_host_not_heeded(cache: RankedCache, storage: StorageTier) -> None:
-    """A prefetch for which another rank's host has no slots goes on where there are some.
-
-    All components or none, but not all ranks or none.
-    """
-
-    def reserve(original: Any, prefetch: Prefetch) -> None:
-        prefetch.refused = False
-        original(prefetch)
-
-    patch(storage.prefetches, "_reserve", reserve)
-
-
 @fault("R1", "R2", "crash", "D2")
 def replies_not_waited_for(cache: RankedCache, storage: StorageTier) -> None:
     """What storage has answered the first rank is taken note of on all.

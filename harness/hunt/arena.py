@@ -135,6 +135,8 @@ class Arena:
             await self.kernel.point("setup.room", TREE)
             self.cache.make_room(self._demand(full, swa, states))
             self._drain()
+        if self._scenario["rooms_fail"]:
+            self._refusals.begin_apart(self.cache)
         spawn = self.kernel.spawn
         if self.cache.config.hierarchical:
             for number, rank in enumerate(self.cache.ranks):
@@ -370,7 +372,7 @@ class Arena:
     # -- helpers -------------------------------------------------------------------------------
 
     def _state(self) -> Hashable:
-        left = (self._failures_left, self._refusals.left)
+        left = (self._failures_left, *self._refusals.both_left)
         seekers = tuple(s.state() for s in self.seekers)
         caches = tuple(cache_state(rank) for rank in self.cache.ranks)
         if self._storage is None:

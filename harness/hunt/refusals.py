@@ -1,28 +1,48 @@
 """Rooms that are refused on purpose: making room, on either tier, may fall short, as if everything
-were held by somebody else. On all ranks alike, for what they hold is the same; but that a prefetch
-finds room is agreed on, and one rank alone may refuse it."""
+were held by somebody else.
+
+    room.refuse backup.refuse   on all ranks alike, each time that one of them makes room
+    rank.load_back and others   by one pool of one rank alone, at the n-th agreement from now
+"""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
+from cache.agreed_room import BACKUPS, EVICTION, LOAD_BACK, PAGES, PREFETCH
 from cache.contract import Demand, Room
-from cache.storage_moves import Prefetch
+from cache.pools import SlotPool
 from cache.unified import UnifiedCache
 from harness.explore.kernel import Kernel
+from harness.hunt.ranks import Tortured
+
+APART = {  # by what ranks agree on
+    LOAD_BACK: "rank.load_back",
+    PAGES: "rank.pages",
+    BACKUPS: "rank.backups",
+    PREFETCH: "rank.prefetch",
+    EVICTION: "rank.eviction",
+}
+AHEAD = 2  # agreements that one draw speaks of
 
 
 class Refusals:
-    """`left` more rooms of a run may be refused; if all were, nobody would ever get on."""
+    """`left` more rooms of a run may be refused on all ranks, and `left_apart` on one; if all were,
+    nobody would ever get on."""
 
     def __init__(self, kernel: Kernel, most: int) -> None:
-        self.left = most
-        self._most = most
+        self.left, self.left_apart = most, 2 * most
+        self._most = self.both_left
         self._kernel = kernel
 
     @property
     def any(self) -> bool:
         """Whether room that could be had was refused."""
-        return self.left < self._most
+        return self.both_left != self._most
+
+    @property
+    def both_left(self) -> tuple[int, int]:
+        return self.left, self.left_apart
 
     def begin(self, ranks: Sequence[UnifiedCache]) -> None:
         """From now on the first rank draws, and the others hear what it drew, in its order."""
@@ -39,22 +59,41 @@ class Refusals:
         _tamper(first, draws)
         for rank, answers in zip(others, heard, strict=True):
             _tamper(rank, _repeating(answers))
-        for rank in ranks if others else ():
-            self._tamper_with_prefetches(rank)
 
-    def _tamper_with_prefetches(self, rank: UnifiedCache) -> None:
-        """Whether a prefetch has room is agreed on, so each of several ranks may refuse it."""
-        if rank.storage is None:
+    def begin_apart(self, cache: Tortured) -> None:
+        """From now on one of several ranks may shut a pool whenever they agree on room."""
+        if isinstance(cache, UnifiedCache):
             return
-        prefetches = rank.storage.prefetches
-        has_room = prefetches.has_room
+        pools = [pool for rank in cache.ranks for pool in _pools(rank)]
+        turns = {subject: self._turns(label, len(pools)) for subject, label in APART.items()}
+        agree = cache.room.agree
 
-        def draws(prefetch: Prefetch) -> bool:
-            refused = bool(self.left and self._kernel.draw("prefetch.refuse", 2))
-            self.left -= refused
-            return not refused and has_room(prefetch)
+        def refuse(subject: str) -> bool:
+            for pool in pools:
+                pool.open = True
+            if (which := next(turns[subject])) is not None:
+                pools[which].open = False
+            return agree(subject)
 
-        prefetches.has_room = draws  # type: ignore[method-assign]
+        cache.room.agree = refuse  # type: ignore[method-assign]
+
+    def _turns(self, label: str, pools: int) -> Iterator[int | None]:
+        """For one agreement after the other, which of the pools is shut, if any. One draw speaks of
+        several: of draws for each, the first ones would use up all that may be refused."""
+        while self.left_apart:
+            drawn = self._kernel.draw(label, 1 + AHEAD * pools)
+            after, pool = divmod(drawn - 1, pools) if drawn else (AHEAD, 0)
+            yield from [None] * after
+            if drawn:
+                self.left_apart -= 1
+                yield pool
+        yield from repeat(None)
+
+
+def _pools(rank: UnifiedCache) -> list[SlotPool]:
+    """Those that anything is ever taken from."""
+    hierarchical = rank.config.hierarchical
+    return [pool for (tier, _), pool in rank.pools.items() if hierarchical or not tier]
 
 
 def _repeating(answers: deque[bool]) -> Callable[[str], bool]:

@@ -41,6 +41,7 @@ _REQUEST: dict[str, Knob] = {
 STORAGE_SHARE = 0.3  # of all worlds have storage, if they have a host
 COMPANIONS_SHARE = 0.3  # of all worlds have slots with companions
 RANKS_SHARE = 0.15  # of all worlds have several ranks
+ROOMS_SHARE = 0.1  # of all worlds have rooms that are refused
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
@@ -51,9 +52,10 @@ def swarm(
     storage_share: float | None = None,
     ranks_share: float | None = None,
     companions_share: float | None = None,
+    rooms_share: float = ROOMS_SHARE,
 ) -> Swarm:
     """Every schedule its own sizes, policies, mix and switches; so many with storage, so many with
-    several ranks, and so many with companions."""
+    several ranks, so many with companions, and so many where rooms are refused."""
     share = STORAGE_SHARE if storage_share is None else storage_share
     several = RANKS_SHARE if ranks_share is None else ranks_share
     beside = COMPANIONS_SHARE if companions_share is None else companions_share
@@ -72,7 +74,7 @@ def swarm(
             "copies_fail": Feature(0.3),
             "alike": Feature(0.2),  # a group has one prompt, and answers that begin alike
             "flush": Feature(0.1),  # somebody asks for an empty cache while it is in use
-            "rooms_fail": Feature(0.1),
+            "rooms_fail": Feature(rooms_share),
             "setup": Many(_SETUP, 0, SETUP),
             "demote": Number(0, 9),  # FULL pages that leave the device before the requests come
             "tombstone": Number(0, 5),  # SWA pages

@@ -2,7 +2,8 @@
 
     aborts   the client of each request goes away before each step of the schedule
     copies   each copy of the schedule fails
-    rooms    each making of room is refused, on the device and on the host
+    rooms    each making of room is refused, on the device and on the host; of several ranks, too,
+             by each pool of each rank alone
     replies  each reply of storage is late, failing, full, torn, or a lie, where there is storage
 
 Invariant: "complete" is said only if trouble struck at every place of every base schedule, each in
@@ -21,11 +22,12 @@ from harness.explore.outcome import Outcome, Runner, Scenario
 from harness.explore.pickers import Chooser
 from harness.explore.prng import derive
 from harness.explore.tape import Choice, LenientReplay, Tape
+from harness.hunt.refusals import APART
 
 KINDS = ("aborts", "copies", "rooms", "replies")
 TROUBLE = {  # draws
     "copies": ("copy.fail",),
-    "rooms": ("room.refuse", "backup.refuse"),
+    "rooms": ("room.refuse", "backup.refuse", *APART.values()),
     "replies": ("storage.trouble",),
 }
 SWITCHES = {"copies": "copies_fail", "rooms": "rooms_fail"}

@@ -190,7 +190,7 @@ def test_slots_that_storage_may_be_writing_into_on_one_rank_are_kept_on_all(how:
 
 def test_one_rank_without_room_is_enough_for_none_to_fetch():
     cache = ranked(warm([1, 2, 3, 4]))
-    cache.ranks[1].storage.prefetches.has_room = lambda prefetch: False
+    cache.ranks[1].pool(Component.FULL, Tier.HOST).open = False
     prefetch = cache.storage.prefetch(PROMPT, "r")
     reply(cache)
     assert prefetch.outcome is Outcome.NO_ROOM

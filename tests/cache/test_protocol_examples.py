@@ -23,10 +23,11 @@ FULL, SWA, MAMBA = Component
 Rows = list[tuple[str, ...]]
 
 
-def rows_of(page: str) -> Rows:
-    """The cells of a page's table of times, without the numbers and the words for each step."""
+def rows_of(page: str, table: int = 0) -> Rows:
+    """The cells of one of a page's tables of times, without the numbers and the words for each
+    step."""
     lines = (PAGES / page).read_text().splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith("| Time |"))
+    start = [at for at, line in enumerate(lines) if line.startswith("| Time |")][table]
     rows = []
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
@@ -373,6 +374,49 @@ def test_ranks_a_copy_breaks_on_one_of_two():
     readings = [rank.read(own, 4).full for rank, own in cache.each(table)]
     assert readings == [key.prints()[:2]] * 2
     assert rows == rows_of("ranks.md")
+
+
+def test_ranks_a_pool_is_shut_on_one_of_two():
+    cache = RankedCache([a_cache(full=(4, 4)) for _ in range(2)])
+    first, second = cache.ranks
+    key, other, rows, before = a_key([1, 2]), a_key([7]), Rows(), cache.agreed
+
+    def see(table: PageTable | None = None) -> None:
+        used = [rank.pool(FULL, tier).used_slots for tier in Tier for rank in cache.ranks]
+        own = "-" if table is None else str(len(table.full))
+        rows.append((*map(str, used), own, str(cache.agreed - before)))
+        assert not any(finding for rank in cache.ranks for finding in audit(rank))
+
+    see()
+    second.pool(FULL, Tier.HOST).open = False
+    serve(cache, key)
+    see()
+    second.pool(FULL, Tier.HOST).open = True
+    table = admit(cache, key)
+    see(table)
+    land(cache)
+    cache.abort(table)
+    see()
+    for rank in cache.ranks:
+        demote(rank)
+    see()
+    first.pool(FULL, Tier.DEVICE).open = False
+    table = admit(cache, key)
+    see(table)
+    assert cache.extend(table, 4).short == (2,)
+    see(table)
+    first.pool(FULL, Tier.DEVICE).open = True
+    assert cache.extend(table, 4).enough
+    see(table)
+    cache.abort(table)
+    table = admit(cache, key)
+    see(table)
+    land(cache)
+    readings = [rank.read(own, 4).full for rank, own in cache.each(table)]
+    assert readings == [key.prints()[:2]] * 2
+    cache.abort(table)
+    assert serve(cache, other).adopted == 1
+    assert rows == rows_of("ranks.md", 1)
 
 
 def test_companions_a_page_that_lacks_one_and_one_that_waits_for_its_own():

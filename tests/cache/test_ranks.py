@@ -3,8 +3,8 @@
 import pytest
 
 from cache.audit import audit
-from cache.config import CacheConfig, Component, Tier
-from cache.contract import LoadOutcome
+from cache.config import MAMBA, CacheConfig, Component, Tier, WritePolicy
+from cache.contract import Demand, LoadOutcome
 from cache.ranks import RankedCache, Standing, standing
 from cache.transfers import Copy, CopyState
 from cache.unified import UnifiedCache
@@ -115,6 +115,104 @@ def test_ranks_may_differ_in_slots_and_agree_in_all_else(cache: RankedCache):
         for rank in cache.ranks
     ]
     assert slots[0] != slots[1]
+
+
+def shut(cache: RankedCache, rank: int, tier: Tier, component: Component = FULL) -> None:
+    cache.ranks[rank].pool(component, tier).open = False
+
+
+def used(cache: RankedCache, tier: Tier, component: Component = FULL) -> list[int]:
+    return [rank.pool(component, tier).used_slots for rank in cache.ranks]
+
+
+every_rank = pytest.mark.parametrize("rank", [0, 1])
+
+
+@every_rank
+@pytest.mark.parametrize("component", [FULL, Component.SWA])
+def test_a_host_that_is_shut_on_one_rank_backs_up_on_none(rank: int, component: Component):
+    cache = two_ranks(a_config(full=(8, 8), swa=(4, 4), window=2))
+    shut(cache, rank, Tier.HOST, component)
+    serve(cache, a_key([1, 2, 3]))
+    assert used(cache, Tier.HOST) == [0, 0]
+    cache.ranks[rank].pool(component, Tier.HOST).open = True
+    serve(cache, a_key([1, 2, 3, 4]))
+    assert used(cache, Tier.HOST) == [4, 4]
+    assert not any(finding for each in cache.ranks for finding in audit(each))
+
+
+@every_rank
+def test_under_write_back_a_victim_that_one_host_refuses_is_dropped_on_all(rank: int):
+    cache = two_ranks(a_config(full=(4, 4), policy=WritePolicy.WRITE_BACK))
+    serve(cache, a_key([1, 2]))
+    shut(cache, rank, Tier.HOST)
+    assert cache.make_room(Demand(4)).enough
+    assert used(cache, Tier.DEVICE) == used(cache, Tier.HOST) == [0, 0]
+
+
+@every_rank
+def test_a_load_back_that_one_device_refuses_is_issued_on_none(cache: RankedCache, rank: int):
+    land(cache)
+    for each in cache.ranks:
+        demote(each)
+    shut(cache, rank, Tier.DEVICE)
+    match = cache.match(a_key([1, 2, 3]))
+    admission = cache.lock(match, "admission")
+    assert admission is not None
+    assert cache.load_back(match, admission).outcome is LoadOutcome.NO_ROOM
+    cache.unlock(admission)
+    assert used(cache, Tier.DEVICE) == [0, 0]
+    assert not any(len(each.transfers) for each in cache.ranks)
+
+
+@every_rank
+def test_pages_that_one_device_refuses_are_given_on_none_and_nothing_is_evicted(
+    cache: RankedCache, rank: int
+):
+    land(cache)
+    table = admit(cache, a_key([7, 8, 9, 10, 11, 12]))
+    before = used(cache, Tier.DEVICE)
+    shut(cache, rank, Tier.DEVICE)
+    assert cache.extend(table, 12).short == (6, 0)
+    assert used(cache, Tier.DEVICE) == before == [3, 3]
+    cache.ranks[rank].pool(FULL, Tier.DEVICE).open = True
+    assert cache.extend(table, 8).enough
+    assert used(cache, Tier.DEVICE)[0] == used(cache, Tier.DEVICE)[1]
+
+
+@every_rank
+def test_a_request_begins_with_a_state_of_its_own_on_every_rank_or_on_none(rank: int):
+    cache = two_ranks(a_config(full=(8, 8), mamba=(4, 4)))
+    serve(cache, a_key([1, 2]))
+    land(cache)
+    table = admit(cache, a_key([1, 2, 3]))
+    before = used(cache, Tier.DEVICE, MAMBA)
+    shut(cache, rank, Tier.DEVICE, MAMBA)
+    assert cache.extend(table, 6).short == (0, 0, 1)
+    assert used(cache, Tier.DEVICE, MAMBA) == before
+    cache.ranks[rank].pool(MAMBA, Tier.DEVICE).open = True
+    assert cache.extend(table, 6).enough
+    assert [own.state is not None for _, own in cache.each(table)] == [True, True]
+    assert used(cache, Tier.DEVICE, MAMBA) == [before[0] + 2] * 2
+
+
+def test_what_a_shut_pool_gave_before_stays_given(cache: RankedCache):
+    land(cache)
+    table = admit(cache, a_key([7, 8]))
+    assert cache.extend(table, 4).enough
+    shut(cache, 1, Tier.DEVICE)
+    assert cache.extend(table, 4).enough, "nothing more is wanted"
+    cache.write(table, a_key([7, 8]).prints(), 4)
+    assert cache.commit(table, a_key([7, 8])).adopted == 2
+    cache.finish(table, a_key([7, 8]))
+
+
+def test_a_cache_of_one_rank_takes_nothing_from_a_pool_that_is_shut():
+    cache = UnifiedCache(a_config(full=(4, 4)))
+    cache.pool(FULL, Tier.DEVICE).open = False
+    assert cache.make_room(Demand(2)).short == (2,)
+    cache.pool(FULL, Tier.DEVICE).open = True
+    assert cache.make_room(Demand(2)).enough
 
 
 def test_a_load_back_is_issued_on_every_rank_or_on_none(cache: RankedCache):

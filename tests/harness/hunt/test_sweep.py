@@ -10,7 +10,9 @@ from harness.explore.outcome import Outcome, Scenario
 from harness.explore.tape import LenientReplay
 from harness.faults import fault_named
 from harness.hunt.bases import Sweep, bases_of
+from harness.hunt.refusals import AHEAD, APART
 from harness.hunt.runner import ArenaRunner
+from harness.hunt.scenario import config_of
 from harness.hunt.scenarios import load_scenario
 from harness.hunt.sweep import KINDS, TROUBLE, Base, Swept, places, sweep, undisturbed
 
@@ -18,6 +20,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "scenarios"
 FILES = [path for budget in ("micro", "fast") for path in sorted((FOLDER / budget).glob("*.toml"))]
 BUSY = load_scenario(FOLDER / "fast" / "three_requests_tiny_pools.toml")
 LATE = load_scenario(FOLDER / "micro" / "prefetch_and_abort.toml")
+TWO_RANKS = load_scenario(FOLDER / "micro" / "two_ranks_load_back.toml")
 SMALL = load_scenario(FOLDER / "micro" / "write_back_eviction.toml")
 
 
@@ -108,7 +111,24 @@ def test_each_draw_is_troubled_once_in_each_way_and_alone(kind: str, world: Scen
             expected[draw.label] += draw.bound - 1 if draw.label in TROUBLE[kind] else 0
     assert len(set(troubled)) == len(troubled)
     assert Counter(draw.label for _, draw in troubled) == +expected
-    assert set(expected) == set(TROUBLE[kind])
+    assert set(expected) == set(TROUBLE[kind]) - set(APART.values())
+
+
+def test_each_pool_of_each_rank_refuses_alone_at_each_agreement_on_room() -> None:
+    base = Base(TWO_RANKS, 0, 1)
+    calm = undisturbed(ArenaRunner(), base, "rooms").outcome
+    drawn = [draw for draw in calm.tape.draws if draw.label in APART.values()]
+    assert len({draw.label for draw in drawn}) >= 3
+    pools = 2 * 2 * len(config_of(TWO_RANKS).components)
+    assert {draw.bound for draw in drawn} == {1 + AHEAD * pools}
+    refused = [
+        draw
+        for _, run in runs(base, "rooms")
+        for draw in run.tape.draws
+        if draw.label in APART.values() and draw.value
+    ]
+    assert len(refused) == AHEAD * pools * len(drawn)
+    assert len(set(refused)) == AHEAD * pools * len({draw.label for draw in drawn})
 
 
 def test_a_sweep_that_runs_out_of_time_says_so() -> None:
