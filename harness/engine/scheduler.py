@@ -72,6 +72,7 @@ class Scheduler:
         self._aborts: list[Job] = []
         self._attempts = 0
         self._agreed = cache.agreed  # agreements that have been paid for
+        self._real = executor.computes  # whether agreements, too, take what time they take
         self._no_room = False  # an admission said so, and nothing has changed since
         self._one_by_one = False  # the admissions of the fine grain, for one turn
         self.roster = Roster(cache.config.page_size)
@@ -173,8 +174,9 @@ class Scheduler:
                     self._cache.acknowledge(copy)
         if agreements := self._cache.agreed - self._agreed:
             self._agreed += agreements
-            seconds = agreements * self._compute.agreement_s()
-            await self._kernel.pause(seconds, "ranks.agree")
+            if not self._real:
+                seconds = agreements * self._compute.agreement_s()
+                await self._kernel.pause(seconds, "ranks.agree")
 
     async def _acknowledge_storage(self) -> None:
         storage = self._cache.storage
