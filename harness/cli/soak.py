@@ -22,6 +22,7 @@ from harness.cli.serving import fit_model, launch_of, settings_of, typed
 from harness.device.memory import shortage_told
 from harness.model.plan import ModelPlan
 from harness.ranks.leader import Leader, Voyage, leading
+from harness.ranks.party import RankLost
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
@@ -85,6 +86,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     voyage = Voyage(serving=serving, traffic=traffic, watching=watching)
     with (
         shortage_told(),
+        _loss_told(),
         rehearsals(flags["calibrate"], server, serving, traffic, watching, directory.path),
         Recorder(directory, manifest, epoch=epoch) as recorder,
         _clock(watching, server, voyage, recorder) as (clock, party),
@@ -104,6 +106,16 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         del soak
     tell(soaked, manifest, flags["json"])
     return Exit.INTERRUPTED if soaked.interrupted else EXIT_OF[soaked.verdict]
+
+
+@contextmanager
+def _loss_told() -> Iterator[None]:
+    """Ranks that never came together are no run. One that is lost later is in its verdict."""
+    try:
+        yield
+    except RankLost as error:
+        click.echo(f"FAILED: {error}", err=True)
+        raise SystemExit(Exit.RUN_FAILED) from None
 
 
 @contextmanager

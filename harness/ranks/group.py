@@ -112,14 +112,17 @@ class Group:
 
 
 def _store(port: int, ranks: int, patience_s: float, *, is_master: bool) -> TCPStore:
-    return TCPStore(
-        HOST,
-        port,
-        ranks,
-        is_master=is_master,
-        wait_for_workers=False,
-        timeout=timedelta(seconds=patience_s),
-    )
+    try:
+        return TCPStore(
+            HOST,
+            port,
+            ranks,
+            is_master=is_master,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=patience_s),
+        )
+    except RuntimeError as error:
+        raise RankLost(f"ranks cannot meet on {HOST}: {error}") from error
 
 
 def _meeting(call: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 from bench import cli, guarded
 from harness.cli.follow import saved_run
 from harness.engine.hardware import load_hardware
+from harness.ranks.party import RankLost
 from harness.verdict import Exit
 
 TINY = [
@@ -102,6 +104,21 @@ def test_what_cannot_be_rehearsed_is_refused_in_one_line(
     assert said.count("\n") == 1
     assert words in said
     assert not list(tmp_path.iterdir())
+
+
+def test_ranks_that_do_not_come_together_are_no_run_and_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leading(*given: object) -> NoReturn:
+        raise RankLost("rank 1 left with exit code 1")
+
+    monkeypatch.setattr("harness.cli.soak.leading", leading)
+    command = [*TINY, "--output-dir", str(tmp_path), "--tp", "2"]
+    assert guarded(lambda: cli.main(command, standalone_mode=False)) == Exit.RUN_FAILED
+    assert capsys.readouterr().err == "FAILED: rank 1 left with exit code 1\n"
+    (directory,) = tmp_path.iterdir()
+    page = json.loads((directory / "summary.json").read_text())
+    assert page["verdict_reason"] == "the run failed: rank 1 left with exit code 1"
 
 
 @pytest.mark.parametrize("command", ["replay", "drift"])
