@@ -2,7 +2,7 @@
 
 A function that did not run when the replay was repeated is left out, and so are docstrings,
 comments and what annotates functions. What runs once in a process, as it imports the release, is
-kept whole.
+kept whole, and so are special methods, some of which run only in a process's first run.
 
 Invariant: what is left does the same in the same run; whether it does is for the caller to try.
 """
@@ -113,8 +113,8 @@ def _drop_idle(tree: ast.Module, ran: set[str]) -> None:
     def kept(node: ast.stmt, prefix: str) -> bool:
         if not isinstance(node, Function):
             return True
-        made = prefix and node.name in ("__init__", "__new__")
-        return bool(made) or prefix + node.name in ran or node.name in needed
+        special = node.name.startswith("__") and node.name.endswith("__")
+        return special or prefix + node.name in ran or node.name in needed
 
     tree.body = [node for node in tree.body if kept(node, "")]
     for node in tree.body:

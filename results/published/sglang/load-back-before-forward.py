@@ -321,6 +321,13 @@ class Trail:
 
     def extend(self, entries):
         self._pending.extend(entries)
+
+    def __getstate__(self):
+        return self.digest()
+
+    def __setstate__(self, digest):
+        self.__init__()
+        self._digest = digest
 ''',
     'harness.explore.kernel': r'''
 from collections.abc import Generator
@@ -367,6 +374,9 @@ class Task:
         self._signal = None
         self._cancelled = False
 
+    def __repr__(self):
+        return f'<{self.name} {self.state.value} at {self.point.name}>'
+
 class Signal:
     __slots__ = ('_waiters', 'name')
 
@@ -380,6 +390,9 @@ class Signal:
             for task in waiters:
                 task._signal = None
                 task.kernel.make_ready(task)
+
+    def __repr__(self):
+        return f'Signal({self.name!r})'
 
 class Waiting(NamedTuple):
     task: str
@@ -556,6 +569,10 @@ class Divergence(Exception):
         self.runnable = tuple(runnable)
         super().__init__(step, expected, self.runnable)
 
+    def __str__(self):
+        possible = ', '.join(self.runnable) or 'none'
+        return f'replay diverged at step {self.step}: expected {self.expected}, possible were {possible}'
+
 class Tape:
     __slots__ = ('bounds', 'draws', 'order', 'points', 'values')
 
@@ -669,6 +686,13 @@ class Outcome:
     ended: Ended
     tape: Tape
     marks: RunMarks
+
+    def __getstate__(self):
+        state, error = (dict(vars(self)), self.ended.error)
+        if error is not None:
+            text = RuntimeError(f'{type(error).__name__}: {error}')
+            state['ended'] = self.ended._replace(error=text)
+        return state
 
 class Runner(Protocol):
     pass
@@ -1634,6 +1658,7 @@ class Release:
             kind = self.find(pool)
             kind.backup_from_device_all_layer = back_up
             kind.load_to_device_per_layer = load_layer
+        self.set_if_there('atexit', SimpleNamespace(register=lambda f, *args, **more: f))
         agreement.install()
         self.find('UnifiedRadixCache').pretty_print = lambda cache: None
 
@@ -1844,8 +1869,23 @@ class Absent:
     def __len__(self):
         return 0
 
+    def __iter__(self):
+        return iter(())
+
     def __call__(self, *args, **kwargs):
         return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        pass
+
+    def __add__(self, count):
+        return count
+
+    def __rsub__(self, count):
+        return count
 
     def __getattr__(self, name):
         if name.startswith('__'):
@@ -2544,6 +2584,10 @@ class Receipt:
     holder: Holder
     anchor: int
     given: set[Held] = field(default_factory=set)
+
+    def __str__(self):
+        nodes = ', '.join((f'{component} of node {node}' for node, component in sorted(self.given)))
+        return f"{self.holder[0]} {self.holder[1]} holds {nodes or 'nothing'}"
 
 class Ledger(Oracle):
     name = 'L'

@@ -299,6 +299,13 @@ class Trail:
 
     def extend(self, entries):
         self._pending.extend(entries)
+
+    def __getstate__(self):
+        return self.digest()
+
+    def __setstate__(self, digest):
+        self.__init__()
+        self._digest = digest
 ''',
     'harness.explore.kernel': r'''
 from collections.abc import Generator
@@ -345,6 +352,9 @@ class Task:
         self._signal = None
         self._cancelled = False
 
+    def __repr__(self):
+        return f'<{self.name} {self.state.value} at {self.point.name}>'
+
 class Signal:
     __slots__ = ('_waiters', 'name')
 
@@ -358,6 +368,9 @@ class Signal:
             for task in waiters:
                 task._signal = None
                 task.kernel.make_ready(task)
+
+    def __repr__(self):
+        return f'Signal({self.name!r})'
 
 class Waiting(NamedTuple):
     task: str
@@ -534,6 +547,10 @@ class Divergence(Exception):
         self.runnable = tuple(runnable)
         super().__init__(step, expected, self.runnable)
 
+    def __str__(self):
+        possible = ', '.join(self.runnable) or 'none'
+        return f'replay diverged at step {self.step}: expected {self.expected}, possible were {possible}'
+
 class Tape:
     __slots__ = ('bounds', 'draws', 'order', 'points', 'values')
 
@@ -647,6 +664,13 @@ class Outcome:
     ended: Ended
     tape: Tape
     marks: RunMarks
+
+    def __getstate__(self):
+        state, error = (dict(vars(self)), self.ended.error)
+        if error is not None:
+            text = RuntimeError(f'{type(error).__name__}: {error}')
+            state['ended'] = self.ended._replace(error=text)
+        return state
 
 class Runner(Protocol):
     pass
@@ -1594,6 +1618,7 @@ class Release:
             kind = self.find(pool)
             kind.backup_from_device_all_layer = back_up
             kind.load_to_device_per_layer = load_layer
+        self.set_if_there('atexit', SimpleNamespace(register=lambda f, *args, **more: f))
         agreement.install()
         self.find('UnifiedRadixCache').pretty_print = lambda cache: None
 
@@ -1796,8 +1821,26 @@ class Absent:
     def __bool__(self):
         return False
 
+    def __len__(self):
+        return 0
+
+    def __iter__(self):
+        return iter(())
+
     def __call__(self, *args, **kwargs):
         return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        pass
+
+    def __add__(self, count):
+        return count
+
+    def __rsub__(self, count):
+        return count
 
     def __getattr__(self, name):
         if name.startswith('__'):
@@ -1806,10 +1849,15 @@ class Absent:
 ABSENT = Absent()
 
 class Bypass:
-    pass
+
+    def __getattr__(self, name):
+        return lambda batch=None, *args, **kwargs: batch
 
 class Plain(SimpleNamespace):
-    pass
+
+    def __getattr__(self, name):
+        if name.startswith('__'):
+            raise AttributeError(name)
 KEPT = ('init_cache_with_memory_pool', 'init_running_status', 'init_chunked_prefill', 'maybe_init_dynamic_chunk_sizer', 'init_schedule_policy', 'init_pool_stats_observer', 'init_invariant_checker', 'init_output_streamer', 'init_dp_attn_adapter', 'init_req_max_new_tokens', 'init_batch_result_processor')
 SILENT = ('report_prefill_stats', 'report_decode_stats', 'log_batch_result_stats', 'update_device_timer', 'maybe_send_health_check_signal', 'reset_device_timer_window', 'maybe_sleep_on_idle', 'publish_load_snapshot', '_record_step_counters', '_maybe_clear_mm_inputs', '_maybe_log_idle_metrics', '_publish_kv_events', '_get_num_pending_tokens', '_abort_on_waiting_timeout', '_abort_on_running_timeout', '_maybe_register_hicache_draft', 'install_device_timer_on_runners')
 UNSET = ('prefill_delayer', 'min_free_slots_delayer', 'truncation_align_size', 'max_queued_requests', 'hisparse_coordinator', 'metrics_collector')
@@ -2045,7 +2093,7 @@ def shape_of(scenario):
     full, swa = _least(scenario, page, chunk, window)
     full += scenario['spare'] * page
     swa += scenario['swa_spare'] * page if windowed else 0
-    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba) and (scenario.get('ranks', 1) == 1), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
+    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
 ''',
     'harness.targets.sglang.world': r'''
 from collections.abc import Awaitable, Callable
@@ -2227,10 +2275,10 @@ class World:
     async def _pass_overlapped(self, results):
         scheduler = self.scheduler
         if self.era.barrier == 'schedule':
-            self._wait_for_forward()
+            self.wait_for_forward()
         batch = self.schedule()
         self.settle()
-        disabled = self._overlap_disabled(batch)
+        disabled = self.overlap_disabled(batch)
         busy = bool(batch or scheduler.last_batch)
         if disabled:
             await self._process_oldest(results)
@@ -2238,7 +2286,7 @@ class World:
             await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
-                self._wait_for_forward()
+                self.wait_for_forward()
             results.append((batch.copy(), result, launch))
         if scheduler.last_batch:
             if not disabled:
@@ -2259,7 +2307,7 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    def _overlap_disabled(self, batch):
+    def overlap_disabled(self, batch):
         scheduler = self.scheduler
         if self.era.plans:
             return scheduler.is_disable_overlap_for_batch(batch, last_batch=scheduler.last_batch)
@@ -2464,6 +2512,10 @@ class Receipt:
     anchor: int
     given: set[Held] = field(default_factory=set)
 
+    def __str__(self):
+        nodes = ', '.join((f'{component} of node {node}' for node, component in sorted(self.given)))
+        return f"{self.holder[0]} {self.holder[1]} holds {nodes or 'nothing'}"
+
 class Ledger(Oracle):
     name = 'L'
 
@@ -2518,13 +2570,14 @@ ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structu
 __all__ = ['ORACLES', 'Broken', 'Content', 'Copies', 'Ledger', 'Oracle', 'Ownership', 'Structure']
 ''',
     'harness.targets.sglang.pair': r'''
-from typing import TypeVar
+from typing import Any, TypeVar
 from harness.explore.kernel import Kernel, Signal
 from harness.targets.sglang.agreement import Group
 from harness.targets.sglang.device import Device
-from harness.targets.sglang.world import World
+from harness.targets.sglang.world import Launch, World
 RANKS = 2
 T = TypeVar('T')
+Launched = tuple[Any, Any, Launch]
 
 class _Process:
 
@@ -2548,6 +2601,7 @@ class Pair:
             self.ranks.append(world)
             self._processes.append(_Process(release))
         self._changed, self._answers = (changed, answers)
+        self._results = []
         self.skewed = 0
 ''',
     'harness.targets.sglang.runner': r'''
