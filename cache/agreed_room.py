@@ -21,19 +21,29 @@ ROOMS = (LOAD_BACK, PAGES, BACKUPS, PREFETCH, EVICTION)
 
 
 class AgreedRoom:
-    """`agree` comes before every operation that may want slots."""
+    """`agree` comes before every operation that may want slots. Once turns are told of, the first
+    one of a turn agrees for all of it: one reduction carries what would have been several."""
 
     def __init__(self, ranks: Sequence[UnifiedCache], agreements: Agreements) -> None:
         self._ranks = tuple(ranks)
         self._agreements = agreements
+        self._in_turns = False
+        self._fresh = False  # an agreement of this turn holds
+
+    def begin_turn(self) -> None:
+        """What was agreed on before holds no more."""
+        self._in_turns, self._fresh = True, False
 
     def agree(self, subject: str) -> bool:
         """Every rank says which of its pools are open, and heeds what is so on all. False: one was
         missing, and what was agreed on before holds."""
+        if self._in_turns and self._fresh:
+            return True
         offers = [rank.open_pools() for rank in self._ranks]
         agreed = self._agreements.agree_on_each(subject, offers)
         if agreed is None:
             return False
         for rank in self._ranks:
             rank.heed_open(agreed)
+        self._fresh = True
         return True

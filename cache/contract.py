@@ -139,6 +139,11 @@ class Cache(ABC):
         """How many agreements the ranks have come to."""
         return 0
 
+    def begin_turn(self) -> None:
+        """A turn of the scheduler begins: what ranks next agree on as to room holds for all of it.
+        Who knows no turns has them agree for each operation."""
+        return  # one rank has nobody to agree with
+
     @abstractmethod
     def match(self, key: Key) -> Match:
         """The longest servable and loadable prefixes of `key`, in whole pages, at most n-1 tokens.

@@ -82,6 +82,9 @@ class RankedCache(Cache):
         """Every rank with its own table of the same request."""
         return zip(self._ranks, self._tables[table.number], strict=True)
 
+    def begin_turn(self) -> None:
+        self.room.begin_turn()
+
     # -- admission ---------------------------------------------------------------------------
 
     def match(self, key: Key) -> Match:

@@ -123,6 +123,7 @@ class Scheduler:
         while True:
             await self._kernel.point("scheduler.turn")
             self._wake.clear()
+            self._cache.begin_turn()
             await self._acknowledge()
             self._collect_aborted()
             self._prefetching.let_go_on()

@@ -196,6 +196,20 @@ def test_a_request_begins_with_a_state_of_its_own_on_every_rank_or_on_none(rank:
     assert used(cache, Tier.DEVICE, MAMBA) == [before[0] + 2] * 2
 
 
+def test_one_agreement_on_room_holds_for_a_turn():
+    cache = two_ranks(a_config(full=(8, 8)))
+    cache.begin_turn()
+    before = cache.agreed
+    serve(cache, a_key([1, 2]))
+    assert cache.agreed == before + 1
+    shut(cache, 1, Tier.DEVICE)
+    assert cache.make_room(Demand(1)).enough, "what was promised is given"
+    cache.begin_turn()
+    assert cache.make_room(Demand(1)).short == (1,)
+    assert cache.make_room(Demand(2)).short == (2,)
+    assert cache.agreed == before + 2
+
+
 def test_what_a_shut_pool_gave_before_stays_given(cache: RankedCache):
     land(cache)
     table = admit(cache, a_key([7, 8]))
