@@ -27,6 +27,8 @@ class RanksObserver:
 class Agreements:
     """`count` agreements have been reached."""
 
+    meets = False  # whether others are elsewhere, and have to be waited for
+
     def __init__(self, ranks: int, observer: RanksObserver) -> None:
         assert ranks >= 1
         self.count = 0

@@ -144,6 +144,11 @@ class Cache(ABC):
         Who knows no turns has them agree for each operation."""
         return  # one rank has nobody to agree with
 
+    @property
+    def meets(self) -> bool:
+        """Whether these are with other processes, and took their time."""
+        return False
+
     @abstractmethod
     def match(self, key: Key) -> Match:
         """The longest servable and loadable prefixes of `key`, in whole pages, at most n-1 tokens.

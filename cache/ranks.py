@@ -78,6 +78,10 @@ class RankedCache(Cache):
     def agreed(self) -> int:
         return self.agreements.count
 
+    @property
+    def meets(self) -> bool:
+        return self.agreements.meets
+
     def each(self, table: PageTable) -> Iterator[tuple[UnifiedCache, PageTable]]:
         """Every rank with its own table of the same request."""
         return zip(self._ranks, self._tables[table.number], strict=True)

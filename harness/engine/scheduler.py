@@ -72,7 +72,7 @@ class Scheduler:
         self._aborts: list[Job] = []
         self._attempts = 0
         self._agreed = cache.agreed  # agreements that have been paid for
-        self._real = executor.computes  # whether agreements, too, take what time they take
+        self._real = cache.meets  # so agreements take what time they take
         self._no_room = False  # an admission said so, and nothing has changed since
         self._one_by_one = False  # the admissions of the fine grain, for one turn
         self.roster = Roster(cache.config.page_size)

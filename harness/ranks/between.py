@@ -126,6 +126,8 @@ class Consensus(Agreements):
     `on_agreed(subject, value)` is told what was agreed on, `on_offers(subject, offers)` the least
     and the greatest that was offered."""
 
+    meets = True
+
     def __init__(
         self,
         between: Between,

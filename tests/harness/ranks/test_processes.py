@@ -151,6 +151,7 @@ def test_a_rank_that_goes_its_own_way_is_found(
         seen = {rank: {r["signature"] for r in found if r["rank"] == rank} for rank in (0, 1)}
         assert seen[0]
         assert "logits.mamba" in seen[1] - seen[0]  # where it went wrong first
+        assert follow.run(soaked.recorded.directory.path) == 0
 
 
 def _after_forwards(count: int, action: Callable[[Crew], None]) -> Callable[[Leader, Crew], None]:
