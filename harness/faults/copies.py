@@ -160,6 +160,29 @@ def landed_victims_stay(cache: UnifiedCache) -> None:
     patch(cache.evictor, "conclude", lambda original, node: cache.residency.left(node))
 
 
+@family.fault("P2")
+def window_takes_the_pages_along(cache: UnifiedCache) -> None:
+    """A window, or a state, that waits for its backup is noted as if the whole node were to go.
+
+    The forecast counts pages that those below it will keep, and further windows are given up.
+    """
+    patch(cache.residency, "leave", lambda original, node, component: original(node, FULL))
+
+
+@family.fault("S6", "P2")
+def leaving_node_not_listed(cache: UnifiedCache) -> None:
+    """A node that waits for its backup is marked, and missing in the list of those that do.
+
+    Room that is on its way is not counted, and more is given up for it.
+    """
+
+    def leave(original: Any, node: Any, component: Any) -> None:
+        original(node, component)
+        cache.residency.left(node)
+
+    patch(cache.residency, "leave", leave)
+
+
 @family.fault("D1", "M1", "S6")
 def insert_takes_what_is_filling(cache: UnifiedCache) -> None:
     """An insert does not stop above a node that a copy is filling.

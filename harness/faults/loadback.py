@@ -235,3 +235,19 @@ def split_forgets_inbound(cache: UnifiedCache) -> None:
         return upper
 
     patch(cache.tree, "split", split)
+
+
+@family.fault("M3")
+def joined_what_has_landed(cache: UnifiedCache) -> None:
+    """A load-back that has nothing to bring says that it has joined a copy.
+
+    Hits on the device are counted as hits on the host.
+    """
+
+    def load(original: Any, match: Any) -> Any:
+        result = original(match)
+        if result.outcome is LoadOutcome.NOTHING:
+            return result._replace(outcome=LoadOutcome.JOINED)
+        return result
+
+    patch(cache.loadbacks, "load", load)

@@ -91,8 +91,11 @@ class Progress(Oracle):
             return
         for copy in self._backed_up:
             node = copy.lock.anchor
+            self._listed(node)
             if not node.leaving and any(part.node is node for part in copy.parts):
                 self.report("P2", "leaving.forgotten", f"{node} to go after {copy}", "it stays")
+            elif self._cannot_go(node, copy):
+                self.report("P2", "leaving.held", f"{node} to keep what its children need", "FULL")
         for node in self._went_by if self._small else ():
             if node in self._lost_below:
                 continue  # only afterwards, for the sake of another one's backup
@@ -114,6 +117,23 @@ class Progress(Oracle):
                 self.report("P2", f"room.short.{name}", f"{max(0, missing)} short", short)
             if missing > room.pending[component]:
                 self._stuck(component, missing)
+
+    def _cannot_go(self, node: Node, backup: Copy) -> bool:
+        """Whether FULL is to go with this backup, and none before it, from below its children."""
+        inbound = (copy for copy in node.inbound[Tier.HOST] if copy is not None)
+        if Component.FULL not in node.leaving or any(copy is not backup for copy in inbound):
+            return False
+        return any(child.slots[0][Component.FULL] is not None for child in node.children.values())
+
+    def split(self, upper: Node, lower: Node) -> None:
+        for node in (upper, lower):
+            self._listed(node)
+
+    def _listed(self, node: Node) -> None:
+        """Who waits for a backup is in the ledger that forecasts are made from, and nobody else."""
+        listed = node.number in self.cache.residency.leaving
+        if listed != bool(node.leaving):
+            self.report("S6", "leaving", f"{node} leaves {node.leaving}", f"listed: {listed}")
 
     def acknowledged(self, copy: Copy) -> None:
         """Told before the cache lets go of what waited for this copy."""

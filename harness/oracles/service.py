@@ -84,6 +84,8 @@ class Service(Oracle):
         if outcome is not LoadOutcome.ISSUED and not lacks and flying:
             if outcome is not LoadOutcome.JOINED:
                 self.report("M2", "load.join", f"copies into {match.anchor} joined", outcome.name)
+        elif outcome is LoadOutcome.JOINED and not flying:
+            self.report("M3", "load.join", f"no copy into {match.anchor} to join", outcome.name)
         elif outcome is LoadOutcome.TOO_SHORT:
             if (gained := self._gained(path, set())) >= self._threshold:
                 expected = f"{gained} tokens loaded back"
