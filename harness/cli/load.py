@@ -21,6 +21,7 @@ from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.load_crew import crew_maker, work_for_master
 from harness.cli.serving import settings_of, typed
+from harness.cli.traffic import announce
 from harness.load.asker import Asker
 from harness.load.crew import Crew
 from harness.load.exchange import Line
@@ -34,6 +35,7 @@ from harness.record.manifest import Manifest
 from harness.record.run import Recorder
 from harness.soak.plan import TrafficPlan, plan_traffic, time_scale_of
 from harness.soak.settings import Traffic
+from harness.soak.traces import caveat
 from harness.verdict import EXIT_OF, Exit
 
 FIRST_WORD_S = 10.0
@@ -78,6 +80,7 @@ def what_is_asked(context: click.Context, flags: Mapping[str, Any]) -> Asked:
 def conduct(asked: Asked, flags: Mapping[str, Any], crew_of: Callable[[Sink], Crew]) -> int:
     """Load, record, tell. Returns the exit code."""
     directory = RunDirectory.create(Path(flags["output_dir"]), flags["tag"])
+    announce(asked.plan.workload.source)
     manifest = _manifest(asked.traffic, asked.loading, asked.plan, asked.model, flags)
     warmup, page_size = asked.traffic.warmup_requests, flags["page_size"]
     with Recorder(directory, manifest, epoch=datetime.now(UTC)) as recorder:
@@ -149,6 +152,7 @@ def _manifest(
             " to the read that brought the first content.",
             "Prompts are the workload's; what the server answers is put into no later prompt, and"
             " aborts of the workload are not carried out.",
+            *filter(None, [caveat(plan.workload.source)]),
         ),
     )
 

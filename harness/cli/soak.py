@@ -19,6 +19,7 @@ from harness.cli.durations import text_of
 from harness.cli.errors import UserError
 from harness.cli.rehearsed import check, rehearsals
 from harness.cli.serving import fit_model, launch_of, settings_of, typed
+from harness.cli.traffic import announce
 from harness.device.memory import shortage_told
 from harness.model.plan import ModelPlan
 from harness.ranks.leader import Leader, Voyage, leading
@@ -46,6 +47,7 @@ from harness.soak.pools import pools_of
 from harness.soak.run import Soak, Soaked
 from harness.soak.settings import Serving, Traffic, Watching
 from harness.soak.storage import StoragePlan
+from harness.soak.traces import caveat
 from harness.soak.wall import recorded_clock
 from harness.verdict import EXIT_OF, Exit
 
@@ -78,6 +80,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     plan = plan_traffic(traffic)
     check(flags["calibrate"], server, watching)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)
+    announce(plan.workload.source)
     manifest = manifest_of(serving, traffic, watching, server, plan, launch)
     if server.model is not None and server.model.device == "cpu":
         torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
@@ -199,12 +202,12 @@ def manifest_of(
             "arrivals": plan.arrivals,
         },
         pools=pools,
-        notes=tuple(_notes(serving, server, watching.clock)),
+        notes=tuple(_notes(serving, server, plan, watching.clock)),
         ignored_flags=launch.ignored,
     )
 
 
-def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
+def _notes(serving: Serving, server: ServerPlan, plan: TrafficPlan, clock: str) -> list[str]:
     notes = [f"Model shape: {server.shape.source}."]
     if server.model is not None:
         notes += _model_notes(server.model, clock)
@@ -228,6 +231,8 @@ def _notes(serving: Serving, server: ServerPlan, clock: str) -> list[str]:
         notes.append(_storage_note(server.storage, real=server.model is not None, clock=clock))
     if not serving.radix_cache:
         notes.append("The radix cache is off: the null cache is the baseline.")
+    if note := caveat(plan.workload.source):
+        notes.append(note)
     return notes
 
 

@@ -13,6 +13,7 @@ import torch
 from harness.cli.errors import UserError
 from harness.cli.serving import settings_of, typed
 from harness.cli.soak import manifest_of, screen_of, tell
+from harness.cli.traffic import announce
 from harness.record.directory import RunDirectory
 from harness.record.manifest import Manifest
 from harness.record.run import Recorder
@@ -74,6 +75,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
     torch.set_num_threads(1)  # its tensors are small: threads that wait cost more than they do
     release = Release.of(folder, version)
     directory = RunDirectory.create(Path(watching.output_dir), watching.tag)
+    announce(plan.workload.source)
     manifest = manifest_of(serving, traffic, watching, server, plan, Launch({}, ()))
     manifest = _of_release(manifest, flags["target"], shape)
     began = time.monotonic()

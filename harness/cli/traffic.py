@@ -1,5 +1,6 @@
 """The flags of traffic, for every command that sends some."""
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -7,6 +8,7 @@ import click
 
 from harness.cli.durations import Duration, Rate
 from harness.soak.settings import Traffic
+from harness.soak.traces import how_read, is_trace
 
 _TRAFFIC = Traffic()
 
@@ -21,19 +23,30 @@ def _pairs(context: click.Context, parameter: click.Parameter, value: Any) -> An
     return tuple(pairs)
 
 
+def announce(source: Mapping[str, str | int | float]) -> None:
+    """Say how a trace was read."""
+    if is_trace(source):
+        click.echo(how_read(source), err=True)
+
+
 def _seconds_or_inf(context: click.Context, parameter: click.Parameter, value: Any) -> float:
     return inf if value is None else float(value)
 
 
 _opt = click.option
+#: How a trace file is read; `trace` has them too.
+TRACE_OPTIONS = (
+    _opt("--trace-format", default=_TRAFFIC.trace_format, show_default=True,
+         help="Its format; auto tells it by the first rows."),
+    _opt("--block-size", type=int,
+         help="Tokens that one hash id of the trace stands for.  [default: as its format says]"),
+    _opt("--lenient", is_flag=True, help="Mend what can be mended in a trace, and say so."),
+)  # fmt: skip
 TRAFFIC_OPTIONS = (
     _opt("--trace", default=_TRAFFIC.trace, show_default=True, help="Trace file to replay."),
-    _opt("--trace-format", default=_TRAFFIC.trace_format, show_default=True, help="Its format."),
-    _opt("--block-size", default=_TRAFFIC.block_size, show_default=True,
-         help="Tokens that one hash id of the trace stands for."),
+    *TRACE_OPTIONS,
     _opt("--shrink", default=_TRAFFIC.shrink, show_default=True,
          help="Prompts, answers and blocks of the trace are so many times shorter."),
-    _opt("--lenient", is_flag=True, help="Mend what can be mended in a trace, and say so."),
     _opt("--workload", default="", help="Synthetic traffic instead: chat, shared_prefix, unique."),
     _opt("--set", multiple=True, callback=_pairs, metavar="NAME=VALUE",
          help="A parameter of the workload, such as num_clients=64."),

@@ -10,11 +10,11 @@ from cache.audit import audit
 from cache.config import CacheConfig
 from cache.unified import UnifiedCache
 from harness.engine.block_replay import replay_blocks
-from workloads.traces.mooncake import MooncakeTrace
+from workloads.traces.recorded import RecordedTrace
 
 
 def count_blocks(
-    config: CacheConfig, trace: MooncakeTrace, *, limit: int | None
+    config: CacheConfig, trace: RecordedTrace, *, limit: int | None
 ) -> dict[str, float | int | str]:
     """The counts, under the summary's names; audited at the end."""
     cache = UnifiedCache(config)

@@ -27,7 +27,8 @@ from workloads.bundled import bundled_trace
 from workloads.errors import WorkloadError
 from workloads.request import Workload
 from workloads.synthetic import build
-from workloads.traces.mooncake import MooncakeTrace, read_mooncake
+from workloads.traces import formats
+from workloads.traces.recorded import Reading, RecordedTrace
 
 if TYPE_CHECKING:  # it imports torch, which takes a second, and most plans compute nothing
     from harness.model.plan import ModelPlan
@@ -153,21 +154,19 @@ def time_scale_of(traffic: Traffic) -> float:
     return DEFAULT_TRACE_SCALE if traffic.trace == DEFAULT_TRACE else 1.0
 
 
-def read_trace(traffic: Traffic) -> MooncakeTrace:
-    """The trace file; the bundled one by its name. Raises `WorkloadError`."""
+def read_trace(traffic: Traffic) -> RecordedTrace:
+    """The trace, of whatever format; the bundled one by its name. Raises `WorkloadError`."""
     path = Path(traffic.trace)
     if traffic.trace == DEFAULT_TRACE and not path.is_file():
         path = bundled_trace(traffic.trace)
-    if traffic.trace_format != "mooncake":
-        raise WorkloadError(f"--trace-format {traffic.trace_format!r} is not known: use mooncake")
-    return read_mooncake(
-        path,
+    how = Reading(
         block_size=traffic.block_size,
         time_scale=time_scale_of(traffic),
         shrink=traffic.shrink,
         spread_seed=traffic.seed if traffic.spread_bucket else None,
         lenient=traffic.lenient,
     )
+    return formats.read_trace(path, how, format_name=traffic.trace_format)
 
 
 def _arrivals(traffic: Traffic) -> Arrivals | None:

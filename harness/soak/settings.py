@@ -20,8 +20,8 @@ class Traffic:
     """Which requests, how many, and when."""
 
     trace: str = DEFAULT_TRACE
-    trace_format: str = "mooncake"
-    block_size: int = 512
+    trace_format: str = "auto"
+    block_size: int | None = None  # None: as the trace or its format says
     workload: str = ""  # a synthetic family instead of a trace
     set: tuple[tuple[str, str], ...] = ()  # its parameters
     seed: int = 42

@@ -1,18 +1,23 @@
-"""Trace files of one JSON object a line, and checked access to the objects' fields.
+"""Trace files of one JSON object a line or of columns, and checked access to the fields.
 
-Blank lines, CRLF, a byte order mark and a missing last newline are fine; anything else that is not
-what was expected raises `TraceError` with the file and the line.
+Blank lines, CRLF, a byte order mark, a missing last newline and gzip are fine; anything else that
+is not what was expected raises `TraceError` with the file and the line.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
+from io import TextIOWrapper
 from os import PathLike
-from typing import NoReturn
+from pathlib import Path as FilePath
+from typing import IO, Any, NoReturn, cast
 
 from workloads.errors import TraceError, shown
 
@@ -21,6 +26,7 @@ MAX_TIME = 1 << 53
 MAX_ID = (1 << 64) - 1
 
 Path = str | PathLike[str]
+_BROKEN = (OSError, EOFError, zlib.error)  # the last two: gzip that ends early or is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,24 @@ class Line:
             self.refuse(expected, shown(value))
         return value
 
+    def label(self, name: str) -> str:
+        """The field as a name: a string that is not empty, or an integer in decimal."""
+        if type(value := self.fields.get(name)) is int:
+            return str(value)
+        return self.text(name)
+
+    def objects(self, name: str) -> list[dict[str, object]]:
+        """The field as a list of objects."""
+        expected = f"{name} as a list of JSON objects"
+        value = self._list(name, expected)
+        if not all(isinstance(item, dict) for item in value):
+            self.refuse(expected, "something else in the list")
+        return value
+
     def ids(self, name: str) -> tuple[int, ...]:
         """The field as a list of at least one integer, each in [0, 2**64)."""
         expected = f"{name} as a list of integers of at least 0"
-        value = self._present(name, expected)
-        if not isinstance(value, list):
-            self.refuse(expected, shown(value))
+        value = self._list(name, expected)
         if not value:
             self.refuse(expected, "an empty list")
         if set(map(type, value)) != {int} or min(value) < 0 or max(value) > MAX_ID:
@@ -74,6 +92,12 @@ class Line:
         """Raise the error that names this line."""
         raise TraceError(self.path, self.number, expected, found)
 
+    def _list(self, name: str, expected: str) -> list[Any]:
+        value = self._present(name, expected)
+        if not isinstance(value, list):
+            self.refuse(expected, shown(value))
+        return value
+
     def _present(self, name: str, expected: str) -> object:
         if name not in self.fields:
             self.refuse(expected, "no such field")
@@ -83,21 +107,79 @@ class Line:
 def json_lines(path: Path) -> Iterator[Line]:
     """The objects of `path` in order, read while iterating; line numbers count from 1."""
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             for number, raw in enumerate(file, 1):
                 if raw.strip():
                     yield Line(path, number, _parsed(path, number, raw))
-    except OSError as error:
+    except _BROKEN as error:
+        raise _unreadable(path, error) from None
+
+
+def json_file(path: Path) -> Line:
+    """The whole file as one object."""
+    try:
+        with _opened(path) as file:
+            return Line(path, 0, _parsed(path, 0, file.read()))
+    except _BROKEN as error:
+        raise _unreadable(path, error) from None
+
+
+def csv_lines(path: Path, columns: tuple[str, ...]) -> Iterator[Line]:
+    """The rows below the header, which must have `columns`; what looks like a number is one."""
+    try:
+        with _opened(path) as file, TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            rows = csv.reader(text)
+            header = [cell.strip() for cell in next(rows, [])]
+            if lacking := [name for name in columns if name not in header]:
+                wanted = ", ".join(columns)
+                raise TraceError(path, 1, f"the columns {wanted}", f"no {', '.join(lacking)}")
+            for cells in rows:
+                if any(cells):
+                    numbers = map(_number, cells)
+                    yield Line(path, rows.line_num, dict(zip(header, numbers, strict=False)))
+    except UnicodeDecodeError:
+        raise TraceError(path, 0, "UTF-8 text", "other bytes") from None
+    except csv.Error as error:
+        raise TraceError(path, 0, "comma-separated values", str(error)) from None
+    except _BROKEN as error:
+        raise _unreadable(path, error) from None
+
+
+def head_of(path: Path, size: int) -> bytes:
+    """The first bytes of the file's content."""
+    try:
+        with _opened(path) as file:
+            return file.read(size)
+    except _BROKEN as error:
         raise _unreadable(path, error) from None
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of the file's bytes, in hexadecimal."""
+    """The sha256 of the file's bytes, in hexadecimal; of a folder, that of its files' by name."""
+    if (place := FilePath(path)).is_dir():
+        digests = (f"{file.name} {sha256_of(file)}\n" for file in sorted(place.glob("*.json")))
+        return sha256("".join(digests).encode()).hexdigest()
     try:
         with open(path, "rb") as file:
             return file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if packed else open(path, "rb")
+
+
+def _number(cell: str) -> object:
+    cell = cell.strip()
+    if cell.isdecimal():
+        return int(cell)
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def _parsed(path: Path, number: int, raw: bytes) -> dict[str, object]:
@@ -114,5 +196,6 @@ def _parsed(path: Path, number: int, raw: bytes) -> dict[str, object]:
     return value
 
 
-def _unreadable(path: Path, error: OSError) -> TraceError:
-    return TraceError(path, 0, "a trace file that can be read", error.strerror or str(error))
+def _unreadable(path: Path, error: Exception) -> TraceError:
+    said = getattr(error, "strerror", None) or str(error)
+    return TraceError(path, 0, "a trace file that can be read", said)

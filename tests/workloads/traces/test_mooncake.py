@@ -16,19 +16,6 @@ DATA = Path(__file__).resolve().parents[2] / "data"
 ROW = {"timestamp": 0, "input_length": 700, "output_length": 5, "hash_ids": [1, 2]}
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Write lines (objects as JSON, text as it is) to a file and return its path."""
-
-    def write(*lines, end="\n"):
-        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        path = tmp_path / "trace.jsonl"
-        path.write_bytes((end.join(texts)).encode())
-        return path
-
-    return write
-
-
 def row(**changes):
     """A good row with fields changed; None removes one."""
     merged = {**ROW, **changes}
@@ -96,6 +83,7 @@ def test_the_source_says_how_the_file_was_read(write):
         "time_unit": "ms",
         "time_scale": 2.0,
         "block_size": 64,
+        "prefixes": "block ids",
         "requests": 1,
         "warnings": "",
     }

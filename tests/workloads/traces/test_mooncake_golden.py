@@ -5,21 +5,22 @@ from pathlib import Path
 import pytest
 
 from workloads.footprint import footprint
-from workloads.traces.mooncake import MooncakeTrace, read_mooncake
+from workloads.traces.mooncake import read_mooncake
+from workloads.traces.recorded import RecordedTrace
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
 WHOLE = ROOT.parent / "shared" / "traces" / "mooncake"
 
 
-def whole(name: str) -> MooncakeTrace:
+def whole(name: str) -> RecordedTrace:
     path = WHOLE / name
     if not path.is_file():
         pytest.skip(f"the whole trace {name} is not beside the checkout")
     return read_mooncake(path)
 
 
-def infinite_hits(trace: MooncakeTrace) -> tuple[float, float, int]:
+def infinite_hits(trace: RecordedTrace) -> tuple[float, float, int]:
     """Share of blocks and of tokens that an infinite cache has, and requests it has whole."""
     seen: set[int] = set()
     blocks = hit_blocks = tokens = hit_tokens = full = 0
@@ -38,7 +39,7 @@ def infinite_hits(trace: MooncakeTrace) -> tuple[float, float, int]:
     return hit_blocks / blocks, hit_tokens / tokens, full
 
 
-def counts(trace: MooncakeTrace) -> dict[str, float]:
+def counts(trace: RecordedTrace) -> dict[str, float]:
     uses: dict[int, int] = {}
     for ids in trace.rows():
         for block in ids:
