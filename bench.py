@@ -16,6 +16,7 @@ from harness.cli import (
     measure_options,
     serve_options,
     soak_options,
+    trace_options,
 )
 from harness.cli.durations import Duration
 from harness.cli.errors import UserError
@@ -134,6 +135,18 @@ def compare(**flags: Any) -> None:
     from harness.cli import compare as compare_command
 
     raise SystemExit(compare_command.run(flags))
+
+
+@cli.command("trace")
+@trace_options.options
+def trace(**flags: Any) -> None:
+    """Say what a trace is: format, requests, lengths, sessions, the most a cache could hit.
+
+    FILE is any trace that soak and load replay; --to writes it in Mooncake's form.
+    """
+    from harness.cli import trace as trace_command
+
+    raise SystemExit(trace_command.run(flags))
 
 
 @cli.command("hunt")

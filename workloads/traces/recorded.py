@@ -90,8 +90,15 @@ class RecordedTrace:
         return digest_of(self.sessions())
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """The block ids of each request, in the order of the trace; WorkloadError if none."""
-        return (row.blocks() for row in self._block_rows())
+        """The blocks of each request, in the order of the trace, numbered as they first appear.
+
+        Equal numbers mean equal ids. WorkloadError for a trace without ids.
+        """
+        numbers: dict[int, int] = {}
+        return (
+            tuple(numbers.setdefault(block, len(numbers)) for block in row.blocks())
+            for row in self._block_rows()
+        )
 
     def ids_as_pages(self, page_size: int) -> Workload:
         """The same ids as one whole page of `page_size` tokens each, and no answers.

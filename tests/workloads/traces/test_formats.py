@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import re
+from dataclasses import fields
 
 import pytest
 
-from tests.workloads.traces.reading import DATA, read, requests
+from tests.workloads.traces.reading import DATA, ROOT, read, requests
 from workloads.errors import TraceError, WorkloadError
 from workloads.traces.formats import FORMATS, recognised
+from workloads.traces.outline import Outline
 
 MOONCAKE = {"timestamp": 0, "input_length": 700, "output_length": 5, "hash_ids": [1, 2]}
 MINIMAL = {"block_size": 64, "hash_ids": [2001, 2002], "input_length": 128}
@@ -97,6 +100,36 @@ def test_a_broken_first_line_is_named(write):
         read(write('{"timestamp": 0'))
 
 
+def test_blocks_are_numbered_as_they_appear_whatever_their_ids(write):
+    rows = [{**MOONCAKE, "hash_ids": ids} for ids in ([(1 << 64) - 1, 5], [5, 7])]
+    assert list(read(write(*rows)).rows()) == [(0, 1), (1, 2)]
+
+
+def test_local_ids_of_two_conversations_have_different_numbers():
+    trace = read(DATA / "weka")
+    numbers = {}
+    for record, row in zip(trace.records, trace.rows(), strict=True):
+        numbers.setdefault(record.session_id, set()).update(row)
+    one, other = numbers.values()
+    assert not one & other
+
+
 def test_a_trace_without_ids_has_no_rows_of_ids():
     with pytest.raises(WorkloadError, match="has no block ids: use a trace with them"):
         read(DATA / "azure_conv_300.csv").rows()
+
+
+def test_every_format_and_key_is_documented():
+    page = (ROOT / "docs" / "traces.md").read_text()
+    table = page.split("## Formats")[1].split("##")[0]
+    assert sorted(re.findall(r"^\| `([\w-]+)` ", table, re.M)) == sorted(FORMATS)
+    keys = page.split("## What `trace --json` says")[1]
+    told = {field.name for field in fields(Outline)} | {"note", "to", "to_block_size"}
+    assert set(re.findall(r"^\| `(\w+)` ", keys, re.M)) == told
+
+
+def test_every_key_of_a_source_is_documented():
+    page = (ROOT / "docs" / "output.md").read_text()
+    table = page.split("`workload` of a trace")[1].split("##")[0]
+    documented = re.findall(r"^\| `(\w+)` ", table, re.M)
+    assert documented == list(read(DATA / "ci_mooncake.jsonl", spread_seed=1, shrink=2).source)
