@@ -93,7 +93,7 @@ class Coverage:
             if not self.lenient:
                 line.refuse(
                     f"{needed} hash_ids for input_length {row.input_length} in blocks of "
-                    f"{row.block_size}",
+                    f"{row.block_size} (--block-size tells another size)",
                     str(len(row.hash_ids)),
                 )
             self.miscounted += 1

@@ -1,7 +1,7 @@
 """Which formats there are, what each is recognised by, and the one way to read a trace.
 
 A format is told by the fields of the first rows. Where two have the same fields, the block size at
-which ids cover the prompts decides.
+which ids cover the prompts decides; if it is told, the trace is Mooncake's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path as FilePath
 
-from workloads.errors import TraceError, WorkloadError
+from workloads.errors import TraceError, WorkloadError, shown
 from workloads.traces import lengths, llmservingsim, mooncake, timed_trace, tracelab
 from workloads.traces.bailian import bailian_table
 from workloads.traces.lines import Path, head_of, json_lines
@@ -90,14 +90,17 @@ def read_trace(path: Path, how: Reading, *, format_name: str = AUTO) -> Recorded
     Raises `TraceError` for the first line that is not as the format says, and `WorkloadError` for a
     format that is not known; both say in one line what would be right.
     """
-    name = recognised(path) if format_name == AUTO else format_name
+    name = recognised(path, how.block_size) if format_name == AUTO else format_name
     if name not in FORMATS:
         raise WorkloadError(f"--trace-format {name!r} is not known: use auto, {', '.join(FORMATS)}")
     return recorded(path, name, FORMATS[name].read(path, how), how)
 
 
-def recognised(path: Path) -> str:
-    """The name of the format that the first rows look like; TraceError lists what there is."""
+def recognised(path: Path, block_size: int | None = None) -> str:
+    """The name of the format that the first rows look like; TraceError lists what there is.
+
+    `block_size` is that of the ids where it is known.
+    """
     if FilePath(path).is_dir():
         return "weka"
     text = head_of(path, HEAD).decode("utf-8-sig", errors="replace").lstrip()
@@ -112,7 +115,7 @@ def recognised(path: Path) -> str:
         fields = {}
     if '"requests"' in text and ("requests" in fields or not fields):
         return "weka"
-    return _by_fields(path)
+    return _by_fields(path, block_size)
 
 
 def _by_columns(path: Path, header: str) -> str:
@@ -120,10 +123,10 @@ def _by_columns(path: Path, header: str) -> str:
     for name, known in FORMATS.items():
         if known.needs.startswith("CSV") and set(known.fields) <= set(columns):
             return name
-    raise _unknown(path, f"the columns {header.strip()[:80]}")
+    raise _unknown(path, f"the first line {shown(header)}")
 
 
-def _by_fields(path: Path) -> str:
+def _by_fields(path: Path, block_size: int | None) -> str:
     rows = [line.fields for line in islice(json_lines(path), LOOKED_AT)]
     first = rows[0]
     for name, known in FORMATS.items():
@@ -131,10 +134,10 @@ def _by_fields(path: Path) -> str:
             continue
         if (name == "ragpulse") != isinstance(first.get("hash_ids"), dict):
             continue
-        if name == "mooncake" and _in_blocks_of_16(rows):
+        if name == "mooncake" and block_size is None and _in_blocks_of_16(rows):
             continue
         return name
-    raise _unknown(path, f"the fields {', '.join(first)[:80]}")
+    raise _unknown(path, f"the fields {shown(', '.join(first))}")
 
 
 def _in_blocks_of_16(rows: list[dict[str, object]]) -> bool:

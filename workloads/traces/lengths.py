@@ -48,7 +48,7 @@ SPLITWISE = Dialect("arrival_timestamp", "prompt_size", "token_size")
 
 def lengths_table(path: Path, how: Reading, *, dialect: Dialect) -> Table:
     """The first rows of `path`, checked."""
-    reader = _Reader(dialect, how.lenient, Timeline(how.lenient))
+    reader = _Reader(dialect, Timeline(how.lenient))
     for line in islice(csv_lines(path, dialect.columns), how.limit):
         reader.add(line)
     return reader.table()
@@ -82,7 +82,6 @@ class Growing:
 @dataclass
 class _Reader:
     dialect: Dialect
-    lenient: bool
     timeline: Timeline
     rows: list[LengthRow] = field(default_factory=list)
     growing: Growing = field(default_factory=Growing)
@@ -91,17 +90,18 @@ class _Reader:
 
     def add(self, line: Line) -> None:
         dialect = self.dialect
-        asked = line.integer(dialect.asked, at_least=0 if self.lenient else 1)
         answered = line.integer(dialect.answered, at_least=0)
-        if not answered or not asked:
+        if not answered:
             self.failed += 1
             return
+        asked = line.integer(dialect.asked, at_least=1)
         named = dialect.session and line.fields.get(dialect.session, "") != ""
         session_id = line.label(dialect.session) if named else ""
         timestamp_ms = self._time_ms(line)
         if dialect.time:
             self.timeline.at(line, dialect.time, timestamp_ms, session_id=session_id)
         own = f"line-{line.number}"
+        stream = self.growing.stream(session_id, own, asked, answered)
         row = LengthRow(
             salt="lengths",
             line=line.number,
@@ -109,7 +109,7 @@ class _Reader:
             output_length=answered,
             timestamp_ms=timestamp_ms,
             session_id=session_id,
-            stream=self.growing.stream(session_id, own, asked, answered),
+            stream="" if stream == own else stream,
         )
         self.rows.append(row)
 

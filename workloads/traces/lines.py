@@ -79,12 +79,18 @@ class Line:
 
     def ids(self, name: str) -> tuple[int, ...]:
         """The field as a list of at least one integer, each in [0, 2**64)."""
-        expected = f"{name} as a list of integers of at least 0"
+        return self.signed_ids(name, at_least=0)
+
+    def signed_ids(self, name: str, *, at_least: int = -(1 << 63)) -> tuple[int, ...]:
+        """The field as a list of at least one integer, each in [at_least, 2**64)."""
+        expected = f"{name} as a list of integers of at least {at_least}"
         value = self._list(name, expected)
         if not value:
             self.refuse(expected, "an empty list")
-        if set(map(type, value)) != {int} or min(value) < 0 or max(value) > MAX_ID:
-            wrong = next(item for item in value if type(item) is not int or not 0 <= item <= MAX_ID)
+        if set(map(type, value)) != {int} or min(value) < at_least or max(value) > MAX_ID:
+            wrong = next(
+                item for item in value if type(item) is not int or not at_least <= item <= MAX_ID
+            )
             self.refuse(expected, f"{shown(wrong)} in the list")
         return tuple(value)
 

@@ -1,7 +1,8 @@
 """Traces of tair-kvcache's optimizer: JSONL with `timestamp_us` and the `keys` of prompts' blocks.
 
 The block size is that of the recording instance and not in the file: it is taken from the first row
-whose `input_len` its keys divide, unless told. Keys belong to their `instance_id`. Queries ask for
+whose `input_len` its keys divide, unless told. Keys are 64-bit, signed or not, and belong
+to their `instance_id`. Queries ask for
 a prefix and give no answer (`output_len` 0): such a request asks for one token.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from workloads.traces.blocks import BlockRow, Coverage, common_size
-from workloads.traces.lines import Line, Path, json_lines
+from workloads.traces.lines import MAX_ID, Line, Path, json_lines
 from workloads.traces.recorded import Reading
 from workloads.traces.rows import Table, Timeline
 
@@ -35,7 +36,7 @@ def tair_table(path: Path, how: Reading) -> Table:
             line=line.number,
             input_length=line.integer("input_len", at_least=1),
             output_length=max(line.integer("output_len", at_least=0), 1),
-            hash_ids=line.ids("keys"),
+            hash_ids=tuple(key & MAX_ID for key in line.signed_ids("keys")),
             block_size=size,
             timestamp_ms=timestamp_ms,
             delay_ms=None,
@@ -55,7 +56,7 @@ def tair_table(path: Path, how: Reading) -> Table:
 def _block_size(lines: Iterable[Line]) -> int:
     for line in lines:
         tokens = line.integer("input_len", at_least=1)
-        keys = len(line.ids("keys"))
+        keys = len(line.signed_ids("keys"))
         if tokens % keys == 0:
             return tokens // keys
     return BLOCK_SIZE

@@ -1,4 +1,4 @@
-"""Conversations of kv-cache-tester (Weka): a JSON file each, or a folder of them.
+"""Conversations of kv-cache-tester (Weka): a JSON file each, a folder of them, or one a line.
 
 `t` is in s from the conversation's start, and ids stand for `block_size` (64) whole tokens each;
 the rest of a prompt has no id, so its tokens are its own. Ids of scope `local` mean nothing in
@@ -18,11 +18,12 @@ from pathlib import Path as FilePath
 
 from workloads.errors import TraceError
 from workloads.traces.blocks import BlockRow, common_size
-from workloads.traces.lines import Line, Path, json_file
+from workloads.traces.lines import Line, Path, head_of, json_file, json_lines
 from workloads.traces.recorded import Reading
 from workloads.traces.rows import MS_PER_S, Table, counted
 
 BLOCK_SIZE = 64
+HEAD = 1 << 16  # bytes
 SUBAGENT = "subagent"
 
 
@@ -30,7 +31,8 @@ def weka_table(path: Path, how: Reading) -> Table:
     """The conversations of a file or a folder; at most the limit's number of requests of them."""
     reader = _Reader(how)
     for file in files_of(path):
-        reader.conversation(json_file(file))
+        for conversation in _conversations(file):
+            reader.conversation(conversation)
     return reader.table()
 
 
@@ -50,6 +52,8 @@ class _Reader:
     how: Reading
     sessions: list[list[BlockRow]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    #: Each id once: a turn repeats those before it, and a large trace has a hundred million.
+    ids: dict[int, int] = field(default_factory=dict)
     miscounted: int = 0
 
     def conversation(self, file: Line) -> None:
@@ -84,7 +88,7 @@ class _Reader:
         for number, one in enumerate(_entries(entry)):
             at_s = one.time("t")
             if one.fields.get("type") == SUBAGENT:
-                lasted_s = one.time("duration_ms") / MS_PER_S
+                lasted_s = _duration_s(one)
                 inner = f"{name}/{one.label('agent_id')}"
                 self._session(one, inner, scope, size, start_s + max(at_s - lasted_s, 0.0))
                 continue
@@ -93,7 +97,7 @@ class _Reader:
                 line=number,
                 input_length=one.integer("in", at_least=1),
                 output_length=max(one.integer("out", at_least=0), 1),
-                hash_ids=one.ids("hash_ids") if one.fields.get("hash_ids") != [] else (),
+                hash_ids=self._ids(one),
                 block_size=size,
                 timestamp_ms=None if rows else round((start_s + at_s) * MS_PER_S, 3),
                 delay_ms=round(pause_s * MS_PER_S, 3) if rows else None,
@@ -102,9 +106,14 @@ class _Reader:
                 name=f"{name}/{number}",
             )
             rows.append(self._covered(one, row))
-            ended_s = at_s + (one.time("api_time") if "api_time" in one.fields else 0.0)
+            ended_s = at_s + _time_if_known(one, "api_time")
         if rows:
             self.sessions.append(rows)
+
+    def _ids(self, entry: Line) -> tuple[int, ...]:
+        if entry.fields.get("hash_ids") == []:
+            return ()
+        return tuple(self.ids.setdefault(number, number) for number in entry.ids("hash_ids"))
 
     def _covered(self, entry: Line, row: BlockRow) -> BlockRow:
         """Ids for whole blocks only; a partial last block with an id is fine too."""
@@ -120,6 +129,25 @@ class _Reader:
             )
         self.miscounted += 1
         return row.with_ids(row.hash_ids[:partial])
+
+
+def _conversations(file: FilePath) -> Iterator[Line]:
+    """One over several lines, or one a line."""
+    first, _, more = head_of(file, HEAD).strip().partition(b"\n")
+    spread = more and not first.rstrip().endswith(b"}")
+    return iter((json_file(file),)) if spread else json_lines(file)
+
+
+def _duration_s(agent: Line) -> float:
+    """How long a sub-agent took; where nobody noted it, until its last request ended."""
+    if agent.fields.get("duration_ms") is not None:
+        return agent.time("duration_ms") / MS_PER_S
+    ends = (one.time("t") + _time_if_known(one, "api_time") for one in _entries(agent))
+    return max(ends, default=0.0)
+
+
+def _time_if_known(entry: Line, name: str) -> float:
+    return 0.0 if entry.fields.get(name) is None else entry.time(name)
 
 
 def _entries(entry: Line) -> Iterator[Line]:

@@ -69,6 +69,11 @@ def test_mooncake_whose_ids_cover_prompts_by_16_is_a_timed_trace(write):
     assert recognised(write({**MOONCAKE, "input_length": 9, "hash_ids": [1]})) == "mooncake"
 
 
+def test_a_block_size_that_is_told_makes_it_mooncake(write):
+    path = write({**MOONCAKE, "input_length": 20})
+    assert read(path, block_size=16).source["format"] == "mooncake"
+
+
 def test_a_format_that_is_named_is_taken(write):
     path = write({**MOONCAKE, "input_length": 20})
     assert read(path, "timed_trace").source["time_unit"] == "s"

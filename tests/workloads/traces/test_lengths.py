@@ -58,11 +58,12 @@ def test_burstgpt_without_sessions_is_unique_and_failed_calls_are_left_out(write
         "5,ChatGPT,472,18,490,Conversation log",
         "45,ChatGPT,1087,230,1317,Conversation log",
         "46,GPT-4,1087,0,1087,API log",
+        "47,GPT-4,0,0,0,API log",
     )
     trace = read(path)
     first, second = requests(trace)
     assert [first.arrival_s, second.arrival_s] == [0, 40]
-    assert trace.source["warnings"] == "1 rows without an answer: left out"
+    assert trace.source["warnings"] == "2 rows without an answer: left out"
     assert trace.source["format"] == "burstgpt"
     assert shared(first, second) == 0
 

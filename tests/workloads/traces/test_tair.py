@@ -31,6 +31,12 @@ def test_the_block_size_is_that_of_the_first_row_that_tells_it(write):
     assert shared(first, second) == 33
 
 
+def test_keys_may_be_negative(write):
+    trace = read(write(query(5, [-2, 3], 32), query(6, [-2, 4], 32)))
+    first, second = requests(trace)
+    assert shared(first, second) == 16
+
+
 def test_instances_share_nothing(write):
     first, second = requests(read(write(query(5, [1], 16), query(6, [1], 16, "b"))))
     assert shared(first, second) == 0

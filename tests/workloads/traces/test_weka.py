@@ -51,6 +51,14 @@ def test_a_sub_agent_is_a_session_that_begins_its_duration_before_its_time(write
     assert agent.turns[1].delay_s == 4.0
 
 
+def test_a_sub_agent_of_unknown_duration_ends_with_its_last_request(write):
+    inner = [turn(0.0, 64, [1]), turn(4.0, 64, [1], api_time=2.0)]
+    agent = {"t": 30.0, "type": "subagent", "agent_id": "x", "duration_ms": None}
+    talk = conversation("a", turn(0.0, 64, [1], api_time=None), {**agent, "requests": inner})
+    _, session = read(write(talk)).sessions()
+    assert session.turns[0].arrival_s == 24.0
+
+
 def test_a_conversation_and_its_sub_agents_share_ids(write):
     main, agent = read(write(TALK)).sessions()
     assert shared(main.turns[0], agent.turns[0]) == 64
@@ -91,7 +99,7 @@ def test_ids_that_do_not_fit_are_refused_or_mended(write):
         (conversation("a"), "at least one request"),
         (conversation("a", "x"), "requests as a list of JSON objects"),
         (conversation("a", turn(0.0, 64, [1]), hash_id_scope="x"), "local or global, found 'x'"),
-        (conversation("a", {"t": 0, "type": "subagent"}), "duration_ms as a number"),
+        (conversation("a", {"t": 0, "type": "subagent"}), "requests as a list"),
         (conversation("a", {"t": -1}), "t as a number of at least 0, found -1"),
     ],
 )
@@ -111,6 +119,13 @@ def test_a_folder_without_conversations_and_one_with_a_name_twice_are_refused(tm
 
 def test_a_file_on_many_lines_is_read(write):
     assert len(requests(read(write(json.dumps(TALK, indent=1))))) == 4
+
+
+def test_a_conversation_a_line_is_read(write):
+    other = conversation("b", turn(0.0, 64, [1]))
+    assert len(requests(read(write(TALK, "", other)))) == 5
+    with pytest.raises(TraceError, match=r"jsonl:2: expected a JSON object"):
+        read(write(TALK, "{"))
 
 
 def test_the_bundled_conversations_have_their_counts():
