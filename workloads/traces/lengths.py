@@ -38,6 +38,10 @@ class Dialect:
         """Those that a file must have."""
         return tuple(name for name in (self.time, self.asked, self.answered) if name)
 
+    @property
+    def optional(self) -> tuple[str, ...]:
+        return (self.session,) if self.session else ()
+
 
 AZURE = Dialect("TIMESTAMP", "ContextTokens", "GeneratedTokens", "wall time")
 BURSTGPT = Dialect("Timestamp", "Request tokens", "Response tokens", session="Session ID")
@@ -49,7 +53,7 @@ SPLITWISE = Dialect("arrival_timestamp", "prompt_size", "token_size")
 def lengths_table(path: Path, how: Reading, *, dialect: Dialect) -> Table:
     """The first rows of `path`, checked."""
     reader = _Reader(dialect, Timeline(how.lenient))
-    for line in islice(csv_lines(path, dialect.columns), how.limit):
+    for line in islice(csv_lines(path, dialect.columns, dialect.optional), how.limit):
         reader.add(line)
     return reader.table()
 

@@ -130,19 +130,27 @@ def json_file(path: Path) -> Line:
         raise _unreadable(path, error) from None
 
 
-def csv_lines(path: Path, columns: tuple[str, ...]) -> Iterator[Line]:
-    """The rows below the header, which must have `columns`; what looks like a number is one."""
+def csv_lines(
+    path: Path, columns: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Iterator[Line]:
+    """The rows below the header, which must have `columns` and may have others.
+
+    Fields are those and the `optional` ones there are; what looks like a number is one.
+    """
     try:
         with _opened(path) as file, TextIOWrapper(file, "utf-8-sig", newline="") as text:
             rows = csv.reader(text)
             header = [cell.strip() for cell in next(rows, [])]
             if lacking := [name for name in columns if name not in header]:
-                wanted = ", ".join(columns)
-                raise TraceError(path, 1, f"the columns {wanted}", f"no {', '.join(lacking)}")
+                named = ", ".join(columns)
+                raise TraceError(path, 1, f"the columns {named}", f"no {', '.join(lacking)}")
+            wanted = [name for name in (*columns, *optional) if name in header]
+            places = [(name, header.index(name)) for name in wanted]
             for cells in rows:
                 if any(cells):
-                    numbers = map(_number, cells)
-                    yield Line(path, rows.line_num, dict(zip(header, numbers, strict=False)))
+                    width = len(cells)
+                    fields = {name: _number(cells[at]) for name, at in places if at < width}
+                    yield Line(path, rows.line_num, fields)
     except UnicodeDecodeError:
         raise TraceError(path, 0, "UTF-8 text", "other bytes") from None
     except csv.Error as error:

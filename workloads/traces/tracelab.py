@@ -57,7 +57,7 @@ def rounds_table(path: Path, how: Reading) -> Table:
 def replay_table(path: Path, how: Reading) -> Table:
     """The rounds of a replay CSV."""
     rounds = _Rounds()
-    for line in islice(csv_lines(path, COLUMNS), how.limit):
+    for line in islice(csv_lines(path, COLUMNS, ("arrival_time",)), how.limit):
         session = rounds.session(line)
         session.add(
             line,
