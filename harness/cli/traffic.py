@@ -43,7 +43,8 @@ TRACE_OPTIONS = (
     _opt("--lenient", is_flag=True, help="Mend what can be mended in a trace, and say so."),
 )  # fmt: skip
 TRAFFIC_OPTIONS = (
-    _opt("--trace", default=_TRAFFIC.trace, show_default=True, help="Trace file to replay."),
+    _opt("--trace", default=_TRAFFIC.trace, show_default=True,
+         help="Trace to replay, of any format in docs/traces.md."),
     *TRACE_OPTIONS,
     _opt("--shrink", default=_TRAFFIC.shrink, show_default=True,
          help="Prompts, answers and blocks of the trace are so many times shorter."),

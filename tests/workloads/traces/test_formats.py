@@ -54,6 +54,13 @@ def test_a_minimal_row_of_a_simulator_is_mooncake_even_packed(tmp_path):
     assert requests(trace)[0].prompt_len == 128
 
 
+def test_packed_columns_are_read(tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress((DATA / "tracelab_replay.csv").read_bytes()))
+    trace = read(path)
+    assert trace.digest() == read(DATA / "tracelab_replay.csv").digest()
+
+
 @pytest.mark.parametrize("kept", [8, 30])
 def test_a_packed_file_that_ends_early_is_refused(tmp_path, kept):
     path = tmp_path / "trace.jsonl.gz"
