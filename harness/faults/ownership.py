@@ -79,7 +79,7 @@ def duplicates_not_freed(cache: UnifiedCache) -> None:
     patch(cache.insertion, "_meet", meet)
 
 
-@family.fault("M1", "O3", "O1", "crash", reference="sglang PRs 27770, 29350, 30845, 36909")
+@family.fault("M1", "O3", "O1", "C2", "crash", reference="sglang PRs 27770, 29350, 30845, 36909")
 def out_of_window_inserted_live(cache: UnifiedCache) -> None:
     """The chunk insert does not say how much of the window has been given back already.
 

@@ -25,7 +25,7 @@ from harness.engine.admission import Admission, Verdict
 from harness.engine.marks import Marks
 from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
-from harness.hunt.ranks import STREAMS, Tortured, stream_name
+from harness.hunt.ranks import STREAMS, Tortured, may_shut, stream_name
 from harness.hunt.refusals import Refusals
 from harness.hunt.scenario import GROUPS, Request, recurrent, requests_of
 from harness.hunt.state import cache_state
@@ -135,7 +135,7 @@ class Arena:
             await self.kernel.point("setup.room", TREE)
             self.cache.make_room(self._demand(full, swa, states))
             self._drain()
-        if self._scenario["rooms_fail"]:
+        if self._scenario["rooms_fail"] or may_shut(self._scenario):
             self._refusals.begin_apart(self.cache)
         spawn = self.kernel.spawn
         if self.cache.config.hierarchical:

@@ -14,7 +14,7 @@ MARGIN = 3  # SWA slots beyond a window, for the chunk that is computed
 COMPANION: dict[str, Knob] = {
     "owner": Options(("full", "swa", "mamba")),
     "own": Feature(0.5),  # it has slots of its own
-    "apart": Feature(0.5),  # in storage it is an object of its own
+    "apart": Feature(0.6),  # in storage it is an object of its own
     "fewer": Number(0, 3),  # slots of its own on the device, than its owner has
     "fewer_host": Number(0, 4),
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
 from cache.agreed_room import BACKUPS, EVICTION, LOAD_BACK, PAGES, PREFETCH
+from cache.config import Tier
 from cache.contract import Demand, Room
 from cache.pools import SlotPool
 from cache.unified import UnifiedCache
@@ -23,6 +24,9 @@ APART = {  # by what ranks agree on
     PREFETCH: "rank.prefetch",
     EVICTION: "rank.eviction",
 }
+# Where the pools are that it asks for; of the others on any tier, since what is agreed on once
+# holds for whatever else a turn asks for.
+TIERS = {LOAD_BACK: (Tier.DEVICE,), PREFETCH: (Tier.HOST,)}
 AHEAD = 2  # agreements that one draw speaks of
 
 
@@ -64,15 +68,16 @@ class Refusals:
         """From now on one of several ranks may shut a pool whenever they agree on room."""
         if isinstance(cache, UnifiedCache):
             return
-        pools = [pool for rank in cache.ranks for pool in _pools(rank)]
-        turns = {subject: self._turns(label, len(pools)) for subject, label in APART.items()}
+        pools = [(tier, pool) for rank in cache.ranks for tier, pool in _pools(rank)]
+        asked = {s: [pool for tier, pool in pools if tier in TIERS.get(s, Tier)] for s in APART}
+        turns = {s: self._turns(label, len(asked[s])) for s, label in APART.items()}
         agree = cache.room.agree
 
         def refuse(subject: str) -> bool:
-            for pool in pools:
+            for _, pool in pools:
                 pool.open = True
             if (which := next(turns[subject])) is not None:
-                pools[which].open = False
+                asked[subject][which].open = False
             return agree(subject)
 
         cache.room.agree = refuse  # type: ignore[method-assign]
@@ -90,10 +95,10 @@ class Refusals:
         yield from repeat(None)
 
 
-def _pools(rank: UnifiedCache) -> list[SlotPool]:
+def _pools(rank: UnifiedCache) -> list[tuple[Tier, SlotPool]]:
     """Those that anything is ever taken from."""
     hierarchical = rank.config.hierarchical
-    return [pool for (tier, _), pool in rank.pools.items() if hierarchical or not tier]
+    return [(tier, pool) for (tier, _), pool in rank.pools.items() if hierarchical or not tier]
 
 
 def _repeating(answers: deque[bool]) -> Callable[[str], bool]:

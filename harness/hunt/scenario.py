@@ -38,9 +38,9 @@ _REQUEST: dict[str, Knob] = {
     "abort": Feature(0.2),
     "unasked": Feature(0.25),  # storage is not asked, as when too much is under way already
 }
-STORAGE_SHARE = 0.3  # of all worlds have storage, if they have a host
-COMPANIONS_SHARE = 0.3  # of all worlds have slots with companions
-RANKS_SHARE = 0.15  # of all worlds have several ranks
+STORAGE_SHARE = 0.35  # of all worlds have storage, if they have a host
+COMPANIONS_SHARE = 0.4  # of all worlds have slots with companions
+RANKS_SHARE = 0.2  # of all worlds have several ranks
 ROOMS_SHARE = 0.1  # of all worlds have rooms that are refused
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}

@@ -128,7 +128,9 @@ def undisturbed(runner: Runner, base: Base, kind: str) -> Calm:
     switches = {switch: SWITCHES.get(kind) == switch for switch in SWITCHES.values()}
     trouble = "any" if kind == "replies" else "none"
     storage = [{**store, "trouble": trouble} for store in base.scenario["storage"]]
-    scenario = {**base.scenario, "requests": requests, "storage": storage, **switches}
+    ranks = [{**rank, "shut": False} for rank in base.scenario["ranks"]]  # rooms say it
+    world = {"requests": requests, "storage": storage, "ranks": ranks}
+    scenario = {**base.scenario, **world, **switches}
     return Calm(scenario, runner.run(scenario, _Quiet(base)))
 
 

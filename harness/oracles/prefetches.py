@@ -159,9 +159,6 @@ class Prefetches(Oracle):
         landed = self._landed.get(prefetch.number, 0)
         if prefetch.granted > landed:
             self.report("M1", "graft.granted", f"{landed} pages, which have come", prefetch.granted)
-        for node in nodes if self._closed else ():
-            if node.parent is not None and node.parent.inbound[Tier.HOST][Component.FULL]:
-                self.report("D1", "graft.filling", f"{node.parent} landed first", node)
         if self.stateful and nodes and not nodes[-1].slots[Tier.HOST][Component.MAMBA]:
             self.report("M1", "graft.state", f"a state at the end of {nodes[-1]}", "none")
         path, surplus = naive.walk(
@@ -172,6 +169,8 @@ class Prefetches(Oracle):
         for node in path:
             if node.end > prefetch.start and not self._hangs(node):
                 self.report("S5", "graft.hole", f"{node} on the host", "not there")
+            if node.end > prefetch.start and any(node.inbound[Tier.HOST]):
+                self.report("D1", "graft.filling", f"{node} landed first", prefetch)
         if prefetch.anchor.parent is not None and not self._hangs(prefetch.anchor):
             self.report("S5", "graft.anchor", f"{prefetch.anchor} on the host", "not there")
 

@@ -182,6 +182,9 @@ class Service(Oracle):
             self.report("M2", "commit.anchor", f"{table.shared} pages", anchor)
         if table.full[: table.shared] != _full_slots(path):
             self.report("M1", "commit.table", "the table points at the tree's slots", path)
+        taken = (node for node in path if node.end > before * self.page_size)
+        if filling := next((node for node in taken if any(node.inbound[Tier.DEVICE])), None):
+            self.report("M1", "commit.filling", "an insert above what a copy fills", filling)
         if not result.blocked:
             self._window_live(path, before)
             self._state_live(table, anchor)

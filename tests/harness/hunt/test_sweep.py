@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cache.config import Tier
 from harness.explore.outcome import Outcome, Scenario
 from harness.explore.tape import LenientReplay
 from harness.faults import fault_named
 from harness.hunt.bases import Sweep, bases_of
-from harness.hunt.refusals import AHEAD, APART
+from harness.hunt.refusals import AHEAD, APART, TIERS
 from harness.hunt.runner import ArenaRunner
 from harness.hunt.scenario import config_of
 from harness.hunt.scenarios import load_scenario
@@ -119,16 +120,17 @@ def test_each_pool_of_each_rank_refuses_alone_at_each_agreement_on_room() -> Non
     calm = undisturbed(ArenaRunner(), base, "rooms").outcome
     drawn = [draw for draw in calm.tape.draws if draw.label in APART.values()]
     assert len({draw.label for draw in drawn}) >= 3
-    pools = 2 * 2 * len(config_of(TWO_RANKS).components)
-    assert {draw.bound for draw in drawn} == {1 + AHEAD * pools}
+    of_a_tier = 2 * len(config_of(TWO_RANKS).components)
+    pools = {label: of_a_tier * len(TIERS.get(subject, Tier)) for subject, label in APART.items()}
+    assert all(draw.bound == 1 + AHEAD * pools[draw.label] for draw in drawn)
     refused = [
         draw
         for _, run in runs(base, "rooms")
         for draw in run.tape.draws
         if draw.label in APART.values() and draw.value
     ]
-    assert len(refused) == AHEAD * pools * len(drawn)
-    assert len(set(refused)) == AHEAD * pools * len({draw.label for draw in drawn})
+    assert len(refused) == AHEAD * sum(pools[draw.label] for draw in drawn)
+    assert len(set(refused)) == AHEAD * sum(pools[label] for label in {d.label for d in drawn})
 
 
 def test_a_sweep_that_runs_out_of_time_says_so() -> None:
