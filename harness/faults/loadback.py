@@ -251,3 +251,12 @@ def joined_what_has_landed(cache: UnifiedCache) -> None:
         return result
 
     patch(cache.loadbacks, "load", load)
+
+
+@family.fault("P2")
+def pages_given_up_for_a_hopeless_load_back(cache: UnifiedCache) -> None:
+    """A load-back makes room though all that could go would not be enough.
+
+    Others lose their pages, and the request computes its prefix all the same.
+    """
+    patch(cache.loadbacks, "_hopeless", lambda original, pages: None)

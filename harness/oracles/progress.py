@@ -42,6 +42,7 @@ class Progress(Oracle):
         self._went: list[bool] = [False] * self.width
         self._backed_up: list[Copy] = []  # by the making of room under way
         self._went_by: dict[Node, None] = {}  # its victims and what they hung below
+        self._room: Room | None = None  # what came of it
         self._lost_below: set[Node] = set()  # their host copies went meanwhile
         self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
         self._pools = {c: self.cache.pools[Tier.DEVICE, c] for c in self.components}
@@ -87,6 +88,7 @@ class Progress(Oracle):
     def made_room(self, demand: Demand, room: Room) -> None:
         self._end_victim()
         wanted, self._demand = self._demand, None
+        self._room = room
         if wanted is None:
             return
         for copy in self._backed_up:
@@ -159,9 +161,13 @@ class Progress(Oracle):
                 self.report("P2", "stuck.lock", f"{lock} cut at {start}", lock.reach)
 
     def loaded_back(self, match: Match, result: LoadBack) -> None:
-        """A load-back that finds no room lacks more than what is free or held by nobody."""
+        """A load-back that finds no room lacks more than what is free or held by nobody, and then
+        nobody gives anything up for it."""
         if result.outcome is not LoadOutcome.NO_ROOM or result.room.worth_waiting:
             return
+        if result.room is self._room and self._went_by:
+            victims = list(self._went_by)
+            self.report("P2", "load.room.given", f"no victims: {result.room} short", victims)
         path = naive.path_of(match.anchor)
         lacks = naive.lacking(path, self.needs)
         for component, pool in self._pools.items():
