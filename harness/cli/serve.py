@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import torch
 
 from cache.config import ConfigError
 from harness.cli import serve_null
 from harness.cli.errors import UserError
 from harness.cli.serving import fit_model, launch_of, settings_of, typed
 from harness.faults import fault_named
-from harness.model.sampling import Decoding
 from harness.record.directory import RunDirectory
 from harness.record.machine import command_line
 from harness.record.manifest import Manifest
@@ -52,7 +50,7 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
         raise UserError("--fault is a defect of the radix cache: drop --disable-radix-cache")
     plan = plan_of(serving)
     if plan.model is not None and plan.model.device == "cpu":
-        torch.set_num_threads(1)  # its matrices are small: threads that wait cost more than they do
+        _compute_alone()
     try:
         sock = listen(flags["host"], flags["port"])
     except CannotListen as error:
@@ -81,6 +79,8 @@ def run(context: click.Context, flags: dict[str, Any]) -> int:
 
 
 def _fit_model(context: click.Context, flags: dict[str, Any]) -> None:
+    from harness.model.sampling import Decoding  # torch, for those who compute
+
     fit_model(context, flags)
     if not typed(context, "decoding"):
         flags["decoding"] = Decoding.GREEDY.value
@@ -95,6 +95,13 @@ def plan_of(serving: Serving) -> ServerPlan:
         raise ConfigError("serve computes on one rank: add --tp 1")
     clock = "wall" if serving.compute == "model" else "virtual"  # where others' times come from
     return plan_server(serving, clock=clock, first_token=FIRST_WORD)
+
+
+def _compute_alone() -> None:
+    """Matrices are small here: threads that wait cost more than they do."""
+    import torch  # a server that computes nothing starts without it
+
+    torch.set_num_threads(1)
 
 
 def _limits(flags: dict[str, Any]) -> ServeLimits:

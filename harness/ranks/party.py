@@ -4,15 +4,17 @@ Invariant: this rank's cache is driven as any other's; only what is agreed on co
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cache.observer import Observer
 from cache.ranks import RankedCache
 from cache.unified import UnifiedCache
 from harness.explore.kernel import Ended
-from harness.model.shard import Sums
 from harness.oracles.ranks import OnOffers
 from harness.record.ranks import RankRow
+
+if TYPE_CHECKING:  # it imports torch, and most soaks have one rank that computes nothing
+    from harness.model.shard import Sums
 
 
 class RankLost(RuntimeError):
@@ -32,7 +34,7 @@ class Party(Protocol):
     def listener(self) -> Observer: ...
 
     @property
-    def sums(self) -> Sums: ...
+    def sums(self) -> "Sums": ...
 
     def cache_of(self, own: UnifiedCache, on_offers: OnOffers) -> RankedCache:
         """`own` as one of several: its agreements are with other processes."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cache.config import Tier
 from cache.contract import Cache
@@ -37,11 +37,13 @@ from harness.serve.received import Ticket
 from harness.serve.snapshot import snapshot_of
 from harness.serve.wall_clock import WallClock
 from harness.soak.build import one_rank
-from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.plan import ServerPlan
 from harness.soak.rows import row_of
 from harness.soak.settings import AUDIT_EVERY, STEP_LIMIT, Oracles
+
+if TYPE_CHECKING:  # it imports torch, which takes a second, and most servers compute nothing
+    from harness.soak.computed import Computed
 
 SAMPLE_S = 1.0
 STOPPED = "the engine has stopped"
@@ -302,10 +304,12 @@ class Engine:
             return NullCache(self.plan.config, self._watch)
         return one_rank(self.plan, self._watch, storage)
 
-    def _make_computed(self) -> Computed | None:
+    def _make_computed(self) -> "Computed | None":
         plan = self.plan
         if plan.model is None:
             return None
+        from harness.soak.computed import Computed
+
         assert isinstance(self.cache, UnifiedCache), "what is computed lies in the radix cache"
         return Computed(
             plan.model,

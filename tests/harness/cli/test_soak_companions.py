@@ -54,10 +54,16 @@ def test_series_and_manifest_show_them_as_pools(run):
 NAMES = ("device_full_used_pages", "device_draft_used_pages", "host_window_scales_used_pages")
 
 
-def test_bytes_that_move_are_theirs_too(run, tmp_path):
-    without = summary(soak(tmp_path, *SMALL))
-    pages = run[0]["host_written_bytes"], without["host_written_bytes"]
-    assert pages[0] > pages[1] > 0
+def test_bytes_that_move_are_theirs_too(tmp_path):
+    flags = (*SMALL, "--set", "num_clients=4", "--device-pages", "2000", "--hicache-ratio", "1")
+    alone, accompanied = (
+        summary(soak(tmp_path, *flags, *more)) for more in ((), ("--companions", "indexer"))
+    )
+    manifest = json.loads((tmp_path / str(accompanied["run"]) / "run.json").read_text())
+    (indexer,) = {p["page_bytes"] for p in manifest["pools"] if p["component"] == "indexer"}
+    more = int(str(accompanied["host_written_bytes"])) - int(str(alone["host_written_bytes"]))
+    assert more > 0
+    assert more % indexer == 0, "nothing is evicted, so every page is backed up once in both"
 
 
 def test_one_that_has_nothing_to_belong_to_is_refused_in_one_line(tmp_path):
