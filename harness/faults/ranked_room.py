@@ -8,12 +8,9 @@ from typing import Any
 
 from cache.agreed_room import ROOMS
 from cache.config import FULL, MAMBA, Component, Tier
-from cache.contract import Demand, LoadBack, Match, Room
-from cache.locks import Lock
+from cache.contract import Demand, Room
 from cache.ranks import RankedCache
 from cache.residency import Place
-from cache.storage_moves import Prefetch
-from cache.table import PageTable
 from cache.unified import UnifiedCache
 from harness.faults.fault import Between, Family, patch
 
@@ -58,13 +55,7 @@ def load_backs_by_the_own_device(cache: RankedCache) -> None:
     The ranks' batches differ by the pages of the prefix that only some have.
     """
     rank = astray(cache)
-
-    def load_back(original: Any, match: Match, admission: Lock) -> LoadBack:
-        _heed_own(rank)
-        out: LoadBack = original(match, admission)
-        return out
-
-    patch(rank, "load_back", load_back)
+    _by_itself(rank, rank, "load_back")
 
 
 @fault("R1")
@@ -74,13 +65,7 @@ def pages_by_the_own_device(cache: RankedCache) -> None:
     It runs the chunk that the others put off.
     """
     rank = astray(cache)
-
-    def extend(original: Any, table: PageTable, tokens: int) -> Room:
-        _heed_own(rank)
-        out: Room = original(table, tokens)
-        return out
-
-    patch(rank, "extend", extend)
+    _by_itself(rank, rank, "extend")
 
 
 @fault("R1")
@@ -108,14 +93,8 @@ def refusal_of_another_host_not_heeded(cache: RankedCache) -> None:
     All components or none, but not all ranks or none.
     """
     rank = astray(cache)
-    if rank.storage is None:
-        return
-
-    def reserve(original: Any, prefetch: Prefetch) -> None:
-        _heed_own(rank)
-        original(prefetch)
-
-    patch(rank.storage.prefetches, "_reserve", reserve)
+    if rank.storage is not None:
+        _by_itself(rank, rank.storage.prefetches, "_reserve")
 
 
 # -- agreed on wrongly ----------------------------------------------------------------------------
@@ -197,6 +176,11 @@ def _own(rank: UnifiedCache, own: Which) -> None:
     patch(rank, "heed_open", heed_open)
 
 
-def _heed_own(rank: UnifiedCache) -> None:
-    """From now on, up to the next agreement, `rank` decides by its own pools."""
-    rank.heed_open(rank.open_pools())
+def _by_itself(rank: UnifiedCache, owner: object, method: str) -> None:
+    """From the call of a method on, up to the next agreement, `rank` decides by its own pools."""
+
+    def call(original: Any, *args: Any) -> Any:
+        rank.heed_open(rank.open_pools())
+        return original(*args)
+
+    patch(owner, method, call)
