@@ -102,5 +102,8 @@ def _told(hardware: str) -> bool:
         return True
     click.echo(f"  {machine.sentence()}")
     if not machine.same:
-        click.echo("  INCONCLUSIVE: the machine was doing other things; measure anew")
+        click.echo(
+            "  INCONCLUSIVE: the machine was doing other things, or the rehearsals ended before the"
+            " traffic did; measure anew, with --calibrate as long as the run"
+        )
     return machine.same

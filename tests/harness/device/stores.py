@@ -18,7 +18,7 @@ from cache.keys import UNWRITTEN
 from cache.layout import Layout
 from cache.stores import Store
 from cache.tensors import PageShape, TensorStore
-from harness.device.memory import NoMemory, lacking_memory
+from harness.device.memory import NoMemory, granted, lacking_memory
 from harness.device.streams import Event, Stream
 
 
@@ -111,25 +111,23 @@ def take_memory(
     for component in config.components:
         shape, sizes = shapes[component], config.pools(component)
         for tier, capacity in ((Tier.DEVICE, sizes.device), (Tier.HOST, sizes.host)):
-            try:
-                stores[tier, component] = (
-                    ComputedStore(
-                        shape, capacity, Layout.LAYER_FIRST, device, mover=mover, compute=compute
-                    )
-                    if tier is Tier.DEVICE
-                    else TensorStore(
-                        shape,
-                        capacity,
-                        host_layout,
-                        pinned=compute.device.type == "cuda",
-                        mover=mover,
-                    )
+            take = (
+                partial(
+                    ComputedStore,
+                    *(shape, capacity, Layout.LAYER_FIRST, device),
+                    mover=mover,
+                    compute=compute,
                 )
-            except RuntimeError as error:  # torch's OutOfMemoryError is one
-                reason = str(error).splitlines()[0]
-                return NoMemory(_name(tier, component), capacity * shape.page_bytes, reason)
+                if tier is Tier.DEVICE
+                else partial(
+                    TensorStore,
+                    *(shape, capacity, host_layout),
+                    pinned=compute.device.type == "cuda",
+                    mover=mover,
+                )
+            )
+            made = granted(take, tier, component, capacity * shape.page_bytes)
+            if isinstance(made, NoMemory):
+                return made
+            stores[tier, component] = made
     return RankStores(stores)
-
-
-def _name(tier: Tier, component: Component) -> str:
-    return f"{tier.name.lower()} {component.name}"
