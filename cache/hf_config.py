@@ -1,9 +1,9 @@
 """Reads a model's shape from a Hugging Face `config.json`.
 
-Understands decoders with full and sliding-window attention and recurrent layers (gated delta nets,
-Mamba-2), dense or with experts (then in every layer: a few dense first layers count as if they
-had experts too). Invariant: what the cache cannot hold (latent attention, other recurrences, layers
-without a cache of their own) is refused, never silently taken for something else.
+Understands decoders with full, sliding-window and latent attention and recurrent layers (gated
+delta nets, Mamba-2), dense or with experts, in all layers but the first few or those listed.
+Invariant: what the cache cannot hold (other recurrences, layers without a cache of their own) and
+what attends in another way is refused, never silently taken for something else.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cache.config import ConfigError
-from cache.model import AttentionShape, ModelShape, RecurrentShape
+from cache.model import AttentionShape, Latent, ModelShape, RecurrentShape
 
 Json = dict[str, Any]
 
@@ -51,6 +51,7 @@ class _Reader:
             self._fail("no layer has full attention; a model needs one")
         weight_bits, expert_bits = self._bits()
         dense, experts, active, width = self._mlp()
+        dense_mlps = self._dense_mlps() if experts else 0
         return ModelShape(
             name=self._name(),
             source=str(self.path),
@@ -73,13 +74,18 @@ class _Reader:
             weight_bits=weight_bits,
             expert_bits=expert_bits,
             recurrent=self._recurrent(kinds),
+            dense_mlps=dense_mlps,
+            dense_size=self._number("intermediate_size") if dense_mlps else 0,
             mlp_layers=kinds.count(MLP),
             mlp_matrices=2 if MLP in kinds else 3,  # Nemotron-H squares a ReLU and has no gate
         )
 
     def _refuse_other_caches(self) -> None:
-        if self.config.get("kv_lora_rank"):
-            self._fail("latent attention (kv_lora_rank) is not supported")
+        if self.config.get("index_topk"):
+            self._fail(
+                "attention to chosen tokens (index_topk) is not supported; DeepSeek-V3 with"
+                " --companions indexer has the same cache"
+            )
         if self.config.get("num_kv_shared_layers"):
             self._fail(
                 "layers that share another layer's KV (num_kv_shared_layers) are not supported"
@@ -119,6 +125,8 @@ class _Reader:
     def _attention(self, layers: list[int], dim_key: str, heads_key: str) -> AttentionShape:
         """One kind of layers; its own keys win over the common ones."""
         is_full = dim_key == "global_head_dim"
+        if rank := self._first("kv_lora_rank"):
+            return self._latents(len(layers), rank)
         dim = self._per_layer(layers, "head_dim") or self.config.get(dim_key) or self._head_dim()
         heads = (
             self._per_layer(layers, "num_key_value_heads")
@@ -135,6 +143,17 @@ class _Reader:
             values_from_keys=is_full and bool(self.config.get("attention_k_eq_v")),
             gated=self._family() == "qwen3_next" or bool(self.config.get("attn_output_gate")),
         )
+
+    def _latents(self, layers: int, rank: int) -> AttentionShape:
+        """What is kept of a token is one row, for all heads and on every rank."""
+        latent = Latent(
+            rank=rank,
+            plain_dim=self._number("qk_nope_head_dim"),
+            value_dim=self._number("v_head_dim"),
+            query_rank=self._first("q_lora_rank"),
+        )
+        row = rank + self._number("qk_rope_head_dim")
+        return AttentionShape(layers, kv_heads=1, key_dim=row, value_dim=0, latent=latent)
 
     def _recurrent(self, kinds: list[str]) -> RecurrentShape | None:
         """The recurrent layers; None where there are none."""
@@ -204,6 +223,16 @@ class _Reader:
         if self.config.get("enable_moe_block"):  # a dense MLP beside the experts in every layer
             shared = self._number("intermediate_size")
         return shared, experts, active, width
+
+    def _dense_mlps(self) -> int:
+        """MLPs without experts in a model that has some: the first ones, or those listed."""
+        if (
+            self.config.get("moe_layer_freq", 1) != 1
+            or self.config.get("decoder_sparse_step", 1) != 1
+        ):
+            self._fail("experts in every other layer are not supported")
+        listed = self.config.get("mlp_only_layers") or []
+        return self._first("first_k_dense_replace") or len(listed)
 
     def _bits(self) -> tuple[float, float]:
         """Bits of a weight: (of all but experts, of experts)."""

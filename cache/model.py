@@ -35,10 +35,23 @@ class KvDtype(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Latent:
+    """What latent attention keeps of a token is one row for all heads (arXiv 2405.04434): `rank`
+    elements that every head's key of `plain_dim` and value of `value_dim` are projected from, and a
+    rotary key that all heads share. Queries come through `query_rank` elements, 0 for straight."""
+
+    rank: int
+    plain_dim: int
+    value_dim: int
+    query_rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionShape:
     """The layers of one kind. `values_from_keys` saves the value projection's weights, no cache:
     keys are normalised and rotated after the projection, so both are stored. `gated` layers project
-    a gate for their output beside the query."""
+    a gate for their output beside the query. With `latent`, a token's row counts as the key of one
+    head that has no value, and every rank keeps it whole."""
 
     layers: int
     kv_heads: int
@@ -46,6 +59,12 @@ class AttentionShape:
     value_dim: int
     values_from_keys: bool = False
     gated: bool = False
+    latent: Latent | None = None
+
+    @property
+    def buffers(self) -> int:
+        """Regions that a page has in each layer: keys and values, or one for rows of both."""
+        return 2 if self.latent is None else 1
 
     def token_bytes(self, *, tp: int, dtype: KvDtype) -> int:
         """Bytes that one token takes over all these layers, on one of `tp` ranks."""
@@ -54,9 +73,45 @@ class AttentionShape:
 
     def weights(self, *, hidden_size: int, query_heads: int) -> int:
         """Parameters of the projections of all these layers."""
+        if self.latent is not None:
+            return self.layers * self._latent_weights(self.latent, hidden_size, query_heads)
         queries = query_heads * (self.key_dim + self.value_dim * (2 if self.gated else 1))
         values = 0 if self.values_from_keys else self.value_dim
         return self.layers * hidden_size * (queries + self.kv_heads * (self.key_dim + values))
+
+    def prefill_operations(self, query_heads: float) -> float:
+        """Operations of one new token for each that it attends to, over all these layers."""
+        width = self.key_dim + self.value_dim
+        if self.latent is not None:
+            width = self._query_dim(self.latent) + self.latent.value_dim
+        return 2 * query_heads * self.layers * width
+
+    def decode_operations(self, query_heads: float) -> float:
+        """The same in a decode, which computes with latent rows as they are stored: each is the
+        key, and its latent part the value, of every head."""
+        if self.latent is None:
+            return self.prefill_operations(query_heads)
+        return 2 * query_heads * self.layers * (self.key_dim + self.latent.rank)
+
+    def expand_operations(self, query_heads: float) -> float:
+        """Operations that a prefill makes the keys and values of one cached token with; 0 where
+        they are stored."""
+        if self.latent is None:
+            return 0.0
+        made = self.latent.plain_dim + self.latent.value_dim
+        return 2 * query_heads * self.layers * self.latent.rank * made
+
+    def _query_dim(self, latent: Latent) -> int:
+        """Elements of one head's query: what is compared with its own key, and with the shared."""
+        return latent.plain_dim + self.key_dim - latent.rank
+
+    def _latent_weights(self, latent: Latent, hidden_size: int, heads: int) -> int:
+        """Parameters of one layer: of queries, rows, what comes out of rows, and the output."""
+        query = heads * self._query_dim(latent)
+        through = latent.query_rank
+        queries = through * (hidden_size + query) if through else hidden_size * query
+        made = latent.rank * heads * (latent.plain_dim + latent.value_dim)
+        return queries + hidden_size * self.key_dim + made + heads * latent.value_dim * hidden_size
 
 
 class StateDtype(enum.StrEnum):
@@ -107,7 +162,8 @@ class ModelShape:
     Widths count elements, `window` and `max_context` tokens; `source` says where the numbers come
     from. `swa` None means that no layer slides, `recurrent` None that none is recurrent. There are
     `mlp_layers` MLPs, 0 for one after each layer, of `mlp_matrices` matrices: three where they are
-    gated. Raises `ConfigError` when the numbers cannot be.
+    gated. `dense_mlps` of them have no experts and are `dense_size` wide. Raises `ConfigError` when
+    the numbers cannot be.
     """
 
     name: str
@@ -129,6 +185,8 @@ class ModelShape:
     recurrent: RecurrentShape | None = None
     mlp_layers: int = 0
     mlp_matrices: int = 3
+    dense_mlps: int = 0
+    dense_size: int = 0
 
     def __post_init__(self) -> None:
         if (self.swa is not None) != (self.window > 0):
@@ -137,6 +195,8 @@ class ModelShape:
             raise ConfigError(
                 f"model {self.name}: {self.experts_active} active experts of {self.experts}"
             )
+        if not 0 <= self.dense_mlps <= self.mlps:
+            raise ConfigError(f"model {self.name}: {self.dense_mlps} dense MLPs of {self.mlps}")
 
     @property
     def layers(self) -> int:
@@ -154,6 +214,11 @@ class ModelShape:
         return self.mlp_layers or self.layers
 
     @property
+    def mixed_mlps(self) -> int:
+        """Those of them that have experts, where the model has some."""
+        return self.mlps - self.dense_mlps
+
+    @property
     def components(self) -> tuple[Component, ...]:
         """The components that this model's cache has."""
         return COMPONENT_SETS[self.swa is not None, self.recurrent is not None]
@@ -168,14 +233,14 @@ class ModelShape:
         )
         if self.recurrent is not None:
             attention += self.recurrent.weights(hidden_size=self.hidden_size)
-        return attention + self.mlps * self.hidden_size * (
-            self.mlp_matrices * self.intermediate_size + self.experts
-        )
+        dense = self.dense_mlps * self.mlp_matrices * self.dense_size
+        each = self.mlp_matrices * self.intermediate_size + self.experts
+        return attention + self.hidden_size * (self.mixed_mlps * each + dense)
 
     @property
     def expert_parameters(self) -> int:
         """Weights of all experts of all layers."""
-        return self.mlps * self.experts * 3 * self.hidden_size * self.expert_size
+        return self.mixed_mlps * self.experts * 3 * self.hidden_size * self.expert_size
 
     @property
     def head_parameters(self) -> int:

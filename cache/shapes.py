@@ -7,13 +7,14 @@ from pathlib import Path
 
 from cache.config import ConfigError
 from cache.hf_config import read_shape
-from cache.model import AttentionShape, KvDtype, ModelShape, RecurrentShape, StateDtype
+from cache.model import AttentionShape, KvDtype, Latent, ModelShape, RecurrentShape, StateDtype
 
 __all__ = [
     "DEFAULT_MODEL",
     "PRESETS",
     "AttentionShape",
     "KvDtype",
+    "Latent",
     "ModelShape",
     "RecurrentShape",
     "StateDtype",
@@ -141,6 +142,55 @@ _PRESETS = (
         max_context=8192,
     ),
     ModelShape(
+        name="DeepSeek-V3",
+        # 61 layers of latent attention, the first three with a dense MLP, the others with one
+        # shared expert (here the dense part) and 256, 8 of them active. fp8 weights. 671 B
+        # parameters, 37 B active with the embedding; the layer that predicts ahead is left out.
+        source="https://huggingface.co/deepseek-ai/DeepSeek-V3/blob/main/config.json",
+        hidden_size=7168,
+        query_heads=128,
+        full=AttentionShape(
+            layers=61,
+            kv_heads=1,
+            key_dim=512 + 64,
+            value_dim=0,
+            latent=Latent(rank=512, plain_dim=128, value_dim=128, query_rank=1536),
+        ),
+        intermediate_size=2048,
+        experts=256,
+        experts_active=8,
+        expert_size=2048,
+        dense_mlps=3,
+        dense_size=18432,
+        vocab_size=129280,
+        max_context=163840,
+        weight_bits=8,
+        expert_bits=8,
+    ),
+    ModelShape(
+        name="DeepSeek-V2-Lite",
+        # 27 layers, the first with a dense MLP, the others with two shared experts and 64, 6 of
+        # them active. 15.7 B parameters, 2.4 B active without embedding and head.
+        source="https://huggingface.co/deepseek-ai/DeepSeek-V2-Lite/blob/main/config.json",
+        hidden_size=2048,
+        query_heads=16,
+        full=AttentionShape(
+            layers=27,
+            kv_heads=1,
+            key_dim=512 + 64,
+            value_dim=0,
+            latent=Latent(rank=512, plain_dim=128, value_dim=128),
+        ),
+        intermediate_size=2 * 1408,
+        experts=64,
+        experts_active=6,
+        expert_size=1408,
+        dense_mlps=1,
+        dense_size=10944,
+        vocab_size=102400,
+        max_context=163840,
+    ),
+    ModelShape(
         name="tiny",
         source="made up here: both kinds of layers, small enough for a laptop",
         hidden_size=256,
@@ -188,6 +238,13 @@ _SAME_SHAPE = {
     "qwen3-next-80b-a3b-instruct": "Qwen3-Next-80B-A3B",
     "qwen3-next-80b-a3b-thinking": "Qwen3-Next-80B-A3B",
     "nemotron-h-8b-base-8k": "Nemotron-H-8B",
+    "deepseek-v3-base": "DeepSeek-V3",
+    "deepseek-v3-0324": "DeepSeek-V3",
+    "deepseek-r1": "DeepSeek-V3",
+    "deepseek-r1-0528": "DeepSeek-V3",
+    "deepseek-v3.1": "DeepSeek-V3",
+    "deepseek-v2-lite-chat": "DeepSeek-V2-Lite",
+    "deepseek-coder-v2-lite-instruct": "DeepSeek-V2-Lite",
 }
 
 

@@ -74,6 +74,11 @@ def _scales(
             f"KV in {kv_dtype} needs no scales: add --kv-cache-dtype fp8_e4m3, or leave scales out"
             " of --companions"
         )
+    if shape.full.latent is not None:
+        raise ConfigError(
+            f"{shape.name} keeps no rows of K and of V for scales to belong to: leave scales out of"
+            " --companions"
+        )
     full = page_size * _rows(shape.full, tp) * SCALE_BYTES
     window = page_size * _rows(shape.swa, tp) * SCALE_BYTES if shape.swa is not None else 0
     if SWA in components:

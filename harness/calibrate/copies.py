@@ -59,11 +59,12 @@ def measure(settings: Settings) -> Findings:
 
 
 def page_shape(settings: Settings) -> PageShape:
-    """A page of the layers that attend to everything."""
+    """A page of the layers that attend to everything; rows of latents count as two halves."""
     full = settings.shape.full or settings.shape.swa
     assert full is not None, "a model without attention has no pages"
     heads = max(1, full.kv_heads // settings.tp)
-    return PageShape(full.layers, settings.page_size, heads * full.key_dim, settings.kv_dtype)
+    width = heads * (full.key_dim + full.value_dim) // 2
+    return PageShape(full.layers, settings.page_size, width, settings.kv_dtype)
 
 
 def fit(points: Sequence[tuple[int, float]]) -> tuple[float, float, float]:

@@ -222,9 +222,10 @@ def _notes(serving: Serving, server: ServerPlan, plan: TrafficPlan, clock: str) 
         notes.append("Times are simulated: compute and copies cost next to nothing (null).")
     if serving.tp > 1:
         links = _RANKS if server.model is None else _PROCESSES
-        notes.append(
-            f"TP {serving.tp}: KV heads, weights and pools are divided by {serving.tp}." + links
-        )
+        latent = server.shape.full.latent is not None
+        divided = "weights" if latent else "KV heads, weights and pools"
+        whole = " Every rank keeps a token's latent row whole." if latent else ""
+        notes.append(f"TP {serving.tp}: {divided} are divided by {serving.tp}.{whole}" + links)
     if server.model is None and serving.kv_cache_dtype.startswith("fp8"):
         notes.append("Slots hold fingerprints; the dtype sets sizes and times, no byte is moved.")
     if server.storage is not None:

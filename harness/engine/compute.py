@@ -115,8 +115,9 @@ class RooflineCompute:
     that the batch is expected to reach) and attention (full layers over the whole context, sliding
     ones over the window, recurrent ones over a state that is read and written once for each request
     and updated and read for each token). Ranks share the arithmetic, the weights and the KV heads
-    evenly; their reductions cost a latency. Not counted: activations, norms, and the reductions'
-    bytes.
+    evenly; their reductions cost a latency. Latent attention makes a prefix's keys and values again
+    in every prefill that continues it, and decodes over the rows as they are stored, which every
+    rank reads whole. Not counted: activations, norms, and the reductions' bytes.
 
     Sliding layers slide whatever the cache does: where work does not say what is in the window
     (the cache keeps no SWA component), it is taken as min(context, tokens x window), the most that
@@ -151,7 +152,10 @@ class RooflineCompute:
             hardware.copy_rate(io_backend, mem_layout, direction.name) for direction in Direction
         )
         token_bytes = self._full_kv_bytes + self._swa_kv_bytes
-        self._layer_fragment_bytes = page_size * token_bytes / (2 * shape.attention_layers)
+        layers = shape.full.buffers * shape.full.layers
+        if shape.swa is not None:
+            layers += shape.swa.buffers * shape.swa.layers
+        self._layer_fragment_bytes = page_size * token_bytes / layers
 
     @property
     def overhead_s(self) -> float:
@@ -183,6 +187,9 @@ class RooflineCompute:
             matrix_byte_s += self._expert_byte_s * (1.0 - self._expert_missed**tokens)
         attend_flop_s = (context + decode_context) * self._full_flop_s
         attend_byte_s = (read + decode_context + decodes) * self._full_byte_s
+        if self._expand_flop_s:
+            attend_flop_s += decode_context * self._absorbed_flop_s
+            attend_flop_s += (read - prefill) * self._expand_flop_s
         window = self._window
         if window:
             decode_window = decode_window or min(decode_context, decodes * window)
@@ -238,11 +245,13 @@ class RooflineCompute:
         bandwidth = hardware.memory_bandwidth * (hardware.attention_mbu or hardware.mbu)
         heads = shape.query_heads / tp
         kinds = (shape.full, shape.swa)
-        operations = [
-            2 * heads * kind.layers * (kind.key_dim + kind.value_dim) if kind else 0.0
-            for kind in kinds
-        ]
+        operations = [kind.prefill_operations(heads) if kind else 0.0 for kind in kinds]
         self._full_flop_s, self._swa_flop_s = (count / flops for count in operations)
+        # What a decode over latent rows takes on top, and what a prefill makes of a cached one.
+        self._absorbed_flop_s = shape.full.decode_operations(heads) / flops - self._full_flop_s
+        self._expand_flop_s = shape.full.expand_operations(heads) / (
+            hardware.bf16_flops * hardware.mfu
+        )
         self._full_kv_bytes = shape.token_bytes(Component.FULL, tp=tp, dtype=kv_dtype)
         self._swa_kv_bytes = shape.token_bytes(Component.SWA, tp=tp, dtype=kv_dtype)
         self._full_byte_s = self._full_kv_bytes / bandwidth

@@ -101,6 +101,29 @@ GEMMA_4_31B = {
         "vocab_size": 262144,
     },
 }
+DEEPSEEK_V3 = {
+    "model_type": "deepseek_v3",
+    "first_k_dense_replace": 3,
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "kv_lora_rank": 512,
+    "max_position_embeddings": 163840,
+    "moe_intermediate_size": 2048,
+    "moe_layer_freq": 1,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_attention_heads": 128,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 61,
+    "num_key_value_heads": 128,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "tie_word_embeddings": False,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+}
 
 
 @pytest.fixture
@@ -125,6 +148,7 @@ def _numbers(shape):
         (GEMMA_4_31B, "gemma-4-31B-it"),
         (QWEN3_NEXT, "Qwen3-Next-80B-A3B"),
         (NEMOTRON_H, "Nemotron-H-8B"),
+        (DEEPSEEK_V3, "DeepSeek-V3"),
     ],
 )
 def test_a_config_file_gives_the_same_shape_as_the_preset(read, config, preset):
@@ -192,6 +216,19 @@ def test_a_dense_block_beside_the_experts_keeps_its_width(read):
     assert shape.intermediate_size == QWEN3_8B["intermediate_size"]
 
 
+def test_queries_of_latent_attention_may_be_projected_straight(read):
+    latent = read({**DEEPSEEK_V3, "q_lora_rank": None}).full.latent
+    assert latent.query_rank == 0
+
+
+def test_dense_layers_among_those_with_experts_may_be_the_first_or_listed(read):
+    moe = {**QWEN3_8B, "num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+    for given in ({"first_k_dense_replace": 2}, {"mlp_only_layers": [5, 9]}):
+        shape = read({**moe, **given})
+        assert (shape.dense_mlps, shape.dense_size, shape.mixed_mlps) == (2, 12288, 34)
+    assert read(moe).dense_mlps == 0
+
+
 @pytest.mark.parametrize(
     ("quantization", "bits"),
     [({"quant_method": "fp8"}, (8, 8)), ({"quant_method": "awq", "bits": 4}, (4, 4))],
@@ -213,7 +250,9 @@ def test_quantised_weights_take_fewer_bits(read, quantization, bits):
         ({**QWEN3_8B, "layer_types": ["sliding_attention"] * 36}, "no layer has full attention"),
         ({**QWEN3_NEXT, "linear_conv_kernel_dim": None}, "linear_conv_kernel_dim must be"),
         ({**NEMOTRON_H, "hybrid_override_pattern": "ME" * 26}, "'E'"),
-        ({**QWEN3_8B, "kv_lora_rank": 512}, "latent attention"),
+        ({**QWEN3_8B, "kv_lora_rank": 512}, "qk_nope_head_dim must be a whole number"),
+        ({**DEEPSEEK_V3, "index_topk": 2048}, "--companions indexer"),
+        ({**DEEPSEEK_V3, "moe_layer_freq": 2}, "experts in every other layer"),
         ({**QWEN3_8B, "num_kv_shared_layers": 20}, "num_kv_shared_layers"),
         ({**QWEN3_8B, "num_experts": 8}, "num_experts_per_tok is missing"),
         ({**QWEN3_8B, "quantization_config": {"quant_method": "new"}}, "'new'"),

@@ -1,5 +1,7 @@
 """Model shapes: presets against published numbers, and the bytes that follow from them."""
 
+import dataclasses
+
 import pytest
 
 from cache.config import Component, ConfigError
@@ -17,6 +19,8 @@ BILLION = 1e9
         ("Qwen3-8B", 8.19, 7.57),
         ("Qwen3-Next-80B-A3B", 79.7, 3.57),
         ("Nemotron-H-8B", 8.101, 7.563),
+        ("DeepSeek-V3", 671, 36.6),  # 37 with the embedding
+        ("DeepSeek-V2-Lite", 15.7, 2.45),
     ],
 )
 def test_presets_have_the_published_parameter_counts(name, total, active):
@@ -51,6 +55,28 @@ def test_a_state_takes_as_much_as_thousands_of_tokens_and_does_not_grow():
     assert shape.state_bytes(tp=1, dtype=StateDtype.FLOAT32) > 3000 * token
     assert shape.token_bytes(Component.MAMBA, tp=1, dtype=KvDtype.BF16) == 0
     assert PRESETS["Qwen3-8B"].state_bytes(tp=1, dtype=StateDtype.FLOAT32) == 0
+
+
+def test_latent_attention_keeps_one_row_of_a_token_whole_on_every_rank():
+    shape = PRESETS["DeepSeek-V3"]
+    for tp in (1, 8):
+        assert shape.token_bytes(Component.FULL, tp=tp, dtype=KvDtype.BF16) == 61 * (512 + 64) * 2
+    assert shape.full.buffers == 1
+
+
+def test_latent_attention_computes_with_heads_in_a_prefill_and_with_rows_in_a_decode():
+    full = PRESETS["DeepSeek-V3"].full
+    assert full.prefill_operations(128) == 61 * 128 * 2 * (128 + 64 + 128)
+    assert full.decode_operations(128) == 61 * 128 * 2 * (512 + 64 + 512)
+    assert full.expand_operations(128) == 61 * 128 * 2 * 512 * (128 + 128)
+    plain = PRESETS["Llama-3.1-8B"].full
+    assert plain.decode_operations(32) == plain.prefill_operations(32) == 32 * 32 * 2 * (128 + 128)
+    assert plain.expand_operations(32) == 0
+
+
+def test_no_more_mlps_can_be_dense_than_there_are():
+    with pytest.raises(ConfigError, match="62 dense MLPs of 61"):
+        dataclasses.replace(PRESETS["DeepSeek-V3"], dense_mlps=62)
 
 
 def test_sixteen_bits_take_twice_the_bytes_of_eight():

@@ -47,6 +47,7 @@ def test_a_side_state_lies_beside_a_recurrent_state():
     [
         ("Llama-3.1-8B", "side", KvDtype.FP8_E4M3, "no recurrent states"),
         ("Llama-3.1-8B", "scales", KvDtype.BF16, "needs no scales"),
+        ("DeepSeek-V3", "scales", KvDtype.FP8_E4M3, "no rows of K and of V"),
         ("Llama-3.1-8B", "wings", KvDtype.FP8_E4M3, "use scales, indexer, draft, side"),
     ],
 )

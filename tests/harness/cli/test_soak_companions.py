@@ -70,3 +70,13 @@ def test_one_that_has_nothing_to_belong_to_is_refused_in_one_line(tmp_path):
     done = soak(tmp_path, *SMALL, "--companions", "side")
     assert done.returncode == 2
     assert "leave side out of --companions" in done.stderr
+
+
+def test_an_indexer_lies_beside_latent_rows_which_every_rank_keeps_whole(tmp_path):
+    flags = ("--model", "deepseek-ai/DeepSeek-R1", "--tp", "4", "--hardware", "B200")
+    found = summary(soak(tmp_path, *SMALL, "--set", "num_clients=4", *flags,
+                         "--companions", "indexer"))  # fmt: skip
+    manifest = json.loads((tmp_path / str(found["run"]) / "run.json").read_text())
+    sizes = {pool["component"]: pool["page_bytes"] for pool in manifest["pools"]}
+    assert sizes == {"full": 64 * 61 * (512 + 64), "indexer": 64 * 61 * 132}
+    assert any("latent row whole" in note for note in manifest["notes"])

@@ -17,7 +17,7 @@ from harness.engine.compute import (
     Work,
     prefill_work,
 )
-from harness.engine.hardware import HARDWARE, CopyRate, Hardware, IoBackend
+from harness.engine.hardware import COPY_PATHS, HARDWARE, CopyRate, Hardware, IoBackend
 
 # 100 body weights a layer and token are easy to multiply: 4 query heads of 2, 2 KV heads of 2.
 SHAPE = ModelShape(
@@ -152,6 +152,43 @@ def test_a_decode_step_of_a_known_model_takes_a_believable_time():
     )
     step_ms = 1e3 * compute.step_s(Work(decode_requests=1, decode_context_tokens=1000))
     assert 4.5 < step_ms < 8  # 16 GB of weights at 3.35 TB/s are 4.5 ms
+
+
+def test_a_prefill_over_latents_makes_the_prefix_again_and_a_decode_does_not():
+    shape = PRESETS["DeepSeek-V3"]
+    compute = RooflineCompute(shape, HARDWARE["H200"], tp=8, kv_dtype=KvDtype.BF16, page_size=64)
+    head_flops = HARDWARE["H200"].bf16_flops * HARDWARE["H200"].mfu
+    heads, layers = 128 / 8, 61
+    chunk = compute.parts(prefill_work([(1000, 1100)], 0))
+    seen = sum(range(1001, 1101))
+    made = 2 * heads * layers * 512 * (128 + 128) * 1000
+    assert chunk.attend_s == pytest.approx(
+        (2 * heads * layers * (128 + 64 + 128) * seen + made) / head_flops
+    )
+    decode = compute.parts(Work(decode_requests=1, decode_context_tokens=1000))
+    assert decode.attend_s == pytest.approx(2 * heads * layers * (576 + 512) * 1000 / head_flops)
+    assert decode.attend_byte_s * HARDWARE["H200"].memory_bandwidth * HARDWARE[
+        "H200"
+    ].mbu == pytest.approx(1001 * layers * 576 * 2)
+
+
+def test_a_page_of_latents_is_one_fragment_in_each_layer():
+    shape = PRESETS["DeepSeek-V3"]
+    page = 64 * shape.token_bytes(Component.FULL, tp=1, dtype=KvDtype.BF16)
+    compute = RooflineCompute(
+        shape,
+        SLOW,
+        tp=1,
+        kv_dtype=KvDtype.BF16,
+        page_size=64,
+        io_backend=IoBackend.DIRECT,
+        mem_layout=Layout.LAYER_FIRST,
+    )
+    path = COPY_PATHS[IoBackend.DIRECT]
+    moved = page / (SLOW.to_host_bandwidth * path.efficiency)
+    assert compute.copy_s(page, 1, Direction.DEVICE_TO_HOST) == pytest.approx(
+        path.launch_s + 61 * path.fragment_s + moved
+    )
 
 
 def test_copies_take_launch_fragments_and_bytes():
