@@ -141,7 +141,10 @@ def _manifest(
     config = plan.config
     notes = [f"Model shape: {plan.shape.source}.", *_compute_notes(serving, plan)]
     if serving.tp > 1:
-        notes.append(f"TP {serving.tp}: one rank is served; ranks that disagree are not.")
+        notes.append(
+            f"TP {serving.tp}: every rank has a cache of its own, all in this process; metrics,"
+            " hits and bytes are those of one rank."
+        )
     return Manifest(
         command=command_line(sys.argv),
         clock="wall",

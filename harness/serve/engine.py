@@ -36,7 +36,7 @@ from harness.serve.meters import Meters, Served, Snapshot
 from harness.serve.received import Ticket
 from harness.serve.snapshot import snapshot_of
 from harness.serve.wall_clock import WallClock
-from harness.soak.build import one_rank
+from harness.soak.build import every_rank, one_rank
 from harness.soak.gauges import Gauges
 from harness.soak.plan import ServerPlan
 from harness.soak.rows import row_of
@@ -93,11 +93,8 @@ class Engine:
             on_violation=self._on_violation,
             audit_every=AUDIT_EVERY[oracles],
         )
-        self.cache = self._make_cache(radix_cache, storage)
-        self._watch.attach(self.cache)
-        if fault is not None:
-            assert isinstance(self.cache, UnifiedCache), "faults are of the reference cache"
-            fault.apply(self.cache)
+        self._at_rest = self._watch.at_rest
+        self.cache = self._make_cache(radix_cache, storage, oracles, fault)
         self._computed = self._make_computed()
         self._world = self._make_world()
         memory = None if self._computed is None else self._computed.memory
@@ -220,7 +217,7 @@ class Engine:
             self._traffic.freeze()
             self._marks.freeze()
             self._meters.flushing = True
-            self._watch.at_rest()
+            self._at_rest()
         except Exception as error:
             self._crashed(error)
 
@@ -299,10 +296,28 @@ class Engine:
 
     # -- the parts -----------------------------------------------------------------------------
 
-    def _make_cache(self, radix_cache: bool, storage: Storage | None) -> Cache:
+    def _make_cache(
+        self, radix_cache: bool, storage: Storage | None, oracles: Oracles, fault: Fault | None
+    ) -> Cache:
+        """Watched already, and with the fault in it."""
         if not radix_cache:
-            return NullCache(self.plan.config, self._watch)
-        return one_rank(self.plan, self._watch, storage)
+            assert fault is None, "faults are of the reference cache"
+            null = NullCache(self.plan.config, self._watch)
+            self._watch.attach(null)
+            return null
+        if self.plan.ranks == 1:
+            cache = one_rank(self.plan, self._watch, storage)
+            self._watch.attach(cache)
+            if fault is not None:
+                fault.put_into(cache)
+            return cache
+        met = self._marks.offers_met
+        ranks = every_rank(self.plan, self._watch, storage, oracles=oracles, on_offers=met)
+        if fault is not None:
+            fault.put_into(ranks.cache)
+        ranks.attach()
+        self._at_rest = ranks.at_rest
+        return ranks.cache
 
     def _make_computed(self) -> "Computed | None":
         plan = self.plan

@@ -22,7 +22,7 @@ def snapshot_of(
         open=open_requests,
         violations=violations,
         copies_in_flight=len(world.cache.transfers),
-        pools=_pools(world.cache),
+        pools=_pools(world.cache.ranks[0]),
         served=replace(served, ended=dict(served.ended)),
         loaded_tokens=meters.loaded_tokens,
         backed_up_tokens=meters.backed_up_tokens,

@@ -13,7 +13,7 @@ from pathlib import Path
 from cache.config import Component, Tier
 from cache.contract import Cache
 from cache.null import NullCache
-from cache.storage.contract import ROOT, Storage
+from cache.storage.contract import Storage
 from cache.unified import UnifiedCache
 from harness.decay import Trend, hit_trend, trend_counters
 from harness.engine.job import Job, JobStatus
@@ -27,7 +27,6 @@ from harness.model.numerics import Wrong
 from harness.oracles import (
     Violation,
     Watch,
-    WatchedRanks,
     default_oracles,
     raised_by_cache,
     violation_of,
@@ -40,7 +39,7 @@ from harness.record.ranks import RankRow, table_of
 from harness.record.run import EndStatus, Recorded, Recorder
 from harness.record.summary import Number
 from harness.serve.wall_clock import WallClock
-from harness.soak.build import one_rank
+from harness.soak.build import every_rank, one_rank
 from harness.soak.computed import Computed
 from harness.soak.gauges import Gauges
 from harness.soak.live import Progress, Screen
@@ -164,13 +163,11 @@ class Soak:
             self._watch.listen(party.listener)
             self._at_rest = lambda: self._all_at_rest(own)
             return party.cache_of(own, self._marks.offers_met)
-        ranks = WatchedRanks(
-            [server.config] * server.ranks,
+        ranks = every_rank(
+            server,
             self._watch,
-            lambda: default_oracles(watching.oracles),
-            audit_every=AUDIT_EVERY[watching.oracles],
-            backend=self._storage,
-            identity=ROOT if server.storage is None else server.storage.identity,
+            self._storage,
+            oracles=watching.oracles,
             on_offers=self._marks.offers_met,
         )
         ranks.attach()
