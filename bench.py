@@ -191,6 +191,12 @@ def trace(**flags: Any) -> None:
 )
 @click.option("--keep-going", is_flag=True, help="Search on after a finding.")
 @click.option(
+    "--until", default="", metavar="KIND", help="Search on until this, an oracle or a kind."
+)
+@click.option(
+    "--shrink", type=Duration(), default="10s", show_default=True, help="How long, each kind."
+)
+@click.option(
     "--seed", type=Seed(), default=42, show_default=True, help="A number, or commit for HEAD's own."
 )
 @click.option("--jobs", type=int, default=0, help="Processes  [default: one a core]")

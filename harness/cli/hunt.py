@@ -59,7 +59,7 @@ def run(flags: Mapping[str, Any]) -> int:
             report = hunt(search, jobs, board.show)
     except HuntInterrupted as stop:
         report, interrupted = stop.report, True
-    told = _work_out(report, search, flags["json"])
+    told = _work_out(report, search, flags)
     paths = [keep(one, directory.path / "findings", _prefix(search)) for one in told]
     certificate = certify(
         report.marks, violations=len(report.findings), required=dict.fromkeys(required(search), 1)
@@ -114,6 +114,7 @@ def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:
         ranks_share=flags["ranks_share"],
         target=flags["target"],
         held=_held(flags),
+        until=flags["until"],
     )
     return search, jobs
 
@@ -156,11 +157,15 @@ def _exhaustive(search: Search, flags: Mapping[str, Any]) -> int:
     return Exit.PASS if found.result.complete else Exit.INCONCLUSIVE
 
 
-def _work_out(report: Report, search: Search, quiet: bool) -> list[Told]:
-    findings = sorted(report.findings.values(), key=lambda f: f.elapsed_s)[:MOST_TOLD]
-    if findings and not quiet:
+def _work_out(report: Report, search: Search, flags: Mapping[str, Any]) -> list[Told]:
+    wanted = [one for kind, one in report.findings.items() if search.wants(kind)]
+    findings = sorted(wanted, key=lambda f: f.elapsed_s)[:MOST_TOLD]
+    if findings and not flags["json"]:
         click.echo(f"shrinking {len(findings)} of {len(report.findings)} kinds ...", err=True)
-    return [work_out(one, search.fault, target=search.target) for one in findings]
+    shrink_s = flags["shrink"]
+    return [
+        work_out(one, search.fault, target=search.target, shrink_s=shrink_s) for one in findings
+    ]
 
 
 class _Board:

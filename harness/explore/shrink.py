@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from typing import Any, NamedTuple
 
 from harness.explore.estimate import Estimate
@@ -96,11 +96,12 @@ def shrink(
     smaller: Callable[[Scenario], Iterable[Scenario]] = lambda scenario: (),
     replay_limit: int = REPLAYS,
     go_on: Callable[[], bool] = lambda: True,
+    look_on: Callable[[], bool] = lambda: True,
 ) -> Shrunk:
     """Shrink ``outcome``, a failure of ``scenario``, until nothing helps or the budget is spent.
 
     ``smaller`` yields simpler scenarios, such as ``Swarm.smaller``; ``go_on`` is asked before each
-    replay. The final checks run in any case.
+    replay, ``look_on`` before each order that might pass. The final check runs in any case.
     """
     assert outcome.verdict is not None, "only a failure can be shrunk"
     work = _Shrinking(runner, scenario, outcome, smaller, replay_limit, go_on)
@@ -113,7 +114,7 @@ def shrink(
         after=work.measure,
         replays=work.replays,
         stable=replays_exactly(runner, work.scenario, work.outcome),
-        neighbour=nearest_pass(runner, work.scenario, work.outcome),
+        neighbour=nearest_pass(runner, work.scenario, work.outcome, look_on=look_on),
     )
 
 
@@ -140,12 +141,16 @@ def replays_exactly(
 
 
 def nearest_pass(
-    runner: Runner, scenario: Scenario, outcome: Outcome, limit: int = PASS_REPLAYS
+    runner: Runner,
+    scenario: Scenario,
+    outcome: Outcome,
+    limit: int = PASS_REPLAYS,
+    look_on: Callable[[], bool] = lambda: True,
 ) -> Neighbour | None:
     """The two closest steps of different tasks such that the run passes with the later one first.
 
     What the later one's task does between the two moves along; what follows keeps to the tape as
-    far as it can. None if no such two steps are found in ``limit`` replays.
+    far as it can. None if no such two steps are found in ``limit`` replays, or while ``look_on``.
     """
     order = outcome.tape.order
     pairs = (
@@ -154,7 +159,7 @@ def nearest_pass(
         for later in range(len(order) - 1, distance - 1, -1)
         if order[later - distance] != order[later]
     )
-    for earlier, later in islice(pairs, limit):
+    for earlier, later in takewhile(lambda pair: look_on(), islice(pairs, limit)):
         between = order[earlier:later]
         moved = [name for name in [*between, order[later]] if name == order[later]]
         rest = [name for name in between if name != order[later]]

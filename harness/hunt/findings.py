@@ -44,18 +44,18 @@ def work_out(
     shrink_s: float = SHRINK_S,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Told:
-    """Shrink a finding and tell its story."""
+    """Shrink a finding for so long, look for an order that passes for as long, tell its story."""
     tortured = target_of(target, fault)
     runner = tortured.runner
     verdict = finding.outcome.verdict
     assert verdict is not None
-    started = monotonic()
     shrunk = shrink(
         runner,
         finding.scenario,
         finding.outcome,
         smaller=tortured.smaller,
-        go_on=lambda: monotonic() - started < shrink_s,
+        go_on=_within(shrink_s, monotonic),
+        look_on=_within(shrink_s, monotonic),
     )
     story, outcome = tortured.tell(runner, shrunk.scenario, shrunk.outcome.tape)
     replay = replay_of(
@@ -73,6 +73,18 @@ def work_out(
         story,
         replay,
     )
+
+
+def _within(seconds: float, monotonic: Callable[[], float]) -> Callable[[], bool]:
+    """Whether it is so long at most since it was first asked."""
+    began: float | None = None
+
+    def asked() -> bool:
+        nonlocal began
+        began = monotonic() if began is None else began
+        return monotonic() - began < seconds
+
+    return asked
 
 
 def _named(target: str, fault: str, scenario: Scenario) -> Scenario:

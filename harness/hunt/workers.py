@@ -6,7 +6,7 @@ depends on time.
 
 import multiprocessing as mp
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from harness.targets.sglang.hold import Held
 from harness.targets.sglang.scenario import swarm as release_swarm
 
 SLICE_S = 0.5
+NONDETERMINISM = "nondeterminism"  # beside the kinds of findings: a run that went another way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,17 @@ class Search:
     ranks_share: float | None = None
     target: str = REFERENCE
     held: Held = ()  # knobs of every world of a release, instead of drawn ones
+    until: str = ""  # the oracle or kind, of whichever component, that ends the hunt
+
+    def wants(self, kind: str) -> bool:
+        """Whether a finding of this kind is what is searched for."""
+        return self.until in ("", kind, kind.partition(".")[0], kind.partition(" (")[0])
+
+    def ends_with(self, kinds: Collection[str]) -> bool:
+        """Whether a hunt that has found these is over."""
+        if self.until:
+            return any(self.wants(kind) or kind == NONDETERMINISM for kind in kinds)
+        return bool(kinds) and not self.keep_going
 
 
 class Pulse(NamedTuple):
@@ -54,7 +66,7 @@ class Pulse(NamedTuple):
 
 
 def hunt(search: Search, jobs: int, on_pulse: Callable[[Pulse, float], None]) -> Report:
-    """Search for `budget_s` seconds, or until something is found unless `keep_going`."""
+    """Search for `budget_s` seconds, or until what is found ends it."""
     started = time.monotonic()
     context = mp.get_context("spawn")
     stop = context.Event()
@@ -113,7 +125,7 @@ def _receive(
         return
     assert isinstance(message, Pulse)
     on_pulse(message, time.monotonic() - started)
-    if message.kinds and not search.keep_going:
+    if search.ends_with(message.kinds):
         stop.set()
 
 
@@ -141,15 +153,13 @@ def _work(search: Search, job: int, out: Connection, stop: "mp.synchronize.Event
             report = campaign.run(
                 elapsed=lambda: time.monotonic() - started,
                 budget_s=reached,
-                enough=lambda r: (
-                    bool(r.unrepeatable) or (bool(r.findings) and not search.keep_going)
-                ),
+                enough=lambda r: bool(r.unrepeatable) or search.ends_with(r.findings),
             )
-            kinds = tuple(report.findings) + ("nondeterminism",) * bool(report.unrepeatable)
+            kinds = tuple(report.findings) + (NONDETERMINISM,) * bool(report.unrepeatable)
             marks = sum(1 for count in report.marks.sometimes.values() if count)
             unseen = report.marks.unseen_mass()
             out.send(Pulse(job, report.schedules, report.steps, kinds, marks, unseen))
-            if kinds and not search.keep_going:
+            if search.ends_with(kinds):
                 break
         out.send(campaign.report)
     except KeyboardInterrupt:

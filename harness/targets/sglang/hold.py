@@ -9,6 +9,7 @@ from harness.targets.sglang.eras import Era
 from harness.targets.sglang.scenario import swarm
 from harness.targets.sglang.shape import Shape
 
+MOST_RUNNING = 3  # at once, in a small world
 Held = tuple[tuple[str, Any], ...]
 
 
@@ -36,6 +37,8 @@ def words_of(shape: Shape, era: Era) -> list[str]:
         "overlap": shape.overlap,
         "mixed": shape.mixed,
         "schedule_policy": shape.schedule_policy,
+        "running": min(shape.running, MOST_RUNNING),
+        "together": True,
         "ranks": 1,
     }
     words = []

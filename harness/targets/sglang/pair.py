@@ -17,7 +17,7 @@ from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Device
 from harness.targets.sglang.prompts import Prompt
 from harness.targets.sglang.release import Release
-from harness.targets.sglang.world import CACHE, SERVE, SPINS, Launch, World, serve
+from harness.targets.sglang.world import CACHE, INBOX, RECEIVE, SERVE, SPINS, Launch, World, serve
 
 RANKS = 2
 T = TypeVar("T")
@@ -48,15 +48,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks: list[World] = []
         self._processes: list[_Process] = []
-        changed, answers = Signal("changed"), Signal("answers")
+        self._changed = changed = Signal("changed")
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = Group(RANKS), RANKS
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = changed, answers
         self._results: list[list[Launched]] = []  # of batches in flight: of every rank
         self.skewed = 0  # passes in which the ranks' copies had come to different points
 
@@ -76,16 +75,16 @@ class Pair:
                 spawn(f"A{prompt.id}", self._leave(prompt))
 
     async def _client(self, prompt: Prompt) -> None:
-        ended = self.ranks[0].ended
-        while prompt.waits_for is not None and prompt.waits_for not in ended:
-            await self.kernel.wait(self._answers, "client.think")
-        await self.kernel.point("client.send", ("inbox",))
+        first = self.ranks[0]
+        if prompt.waits_for is None or prompt.waits_for in first.ended:
+            await self.kernel.point("client.send", INBOX)
+        else:
+            await self.kernel.wait(first.answer_to(prompt.waits_for), "client.send", INBOX)
         self._post(prompt)
-        while prompt.rid not in ended:
-            await self.kernel.wait(self._answers, "client.wait")
+        await self.kernel.wait(first.answer_to(prompt.rid), "client.wait")
 
     async def _leave(self, prompt: Prompt) -> None:
-        await self.kernel.point("client.abort", ("inbox",))
+        await self.kernel.point("client.abort", INBOX)
         for world in self.ranks:
             world.post(world.release.abort_of(prompt.rid))
 
@@ -93,9 +92,10 @@ class Pair:
         """A batch runs on both ranks at once: its layers reduce across them."""
         streams = [world.streams["fwd"] for world in self.ranks]
         while True:
+            if all(stream.ready for stream in streams):
+                await self.kernel.point("forward.run", CACHE)
             while not all(stream.ready for stream in streams):
-                await self.kernel.wait(self._changed, "fwd.idle")
-            await self.kernel.point("forward.run", CACHE)
+                await self.kernel.wait(self._changed, "forward.run", CACHE)
             for stream in streams:
                 stream.run_next()
             for world in self.ranks:
@@ -106,9 +106,10 @@ class Pair:
         idle = 0
         while True:
             if idle > SPINS and not self.ranks[0].has_mail:
-                await self.kernel.wait(self._changed, "scheduler.idle")
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.kernel.point("scheduler.receive", CACHE)
+            else:
+                await self.kernel.point(RECEIVE, CACHE)
             idle = 0 if await self._turn() else idle + 1
 
     async def _serve(self) -> None:
@@ -142,7 +143,7 @@ class Pair:
         """The rest of a pass of `event_loop_normal` on both ranks; whether there was a batch."""
         batches = self._schedule()
         if batches[0]:
-            await self._launch(batches)
+            self._launch(batches)
             await self._process_oldest()
         else:
             self._together(lambda world: world.scheduler.on_idle())
@@ -160,7 +161,7 @@ class Pair:
         if disabled:
             await self._process_oldest()
         if batches[0]:
-            await self._launch(batches)
+            self._launch(batches)
             if era.barrier == "launch":
                 self._together(lambda world: world.wait_for_forward())
         if before:
@@ -178,8 +179,7 @@ class Pair:
         _same([_told(batch) for batch in batches])
         return batches
 
-    async def _launch(self, batches: list[Any]) -> None:
-        await self._first.stand("scheduler.launch")
+    def _launch(self, batches: list[Any]) -> None:
         launched = []
         for world, batch in zip(self.ranks, batches, strict=True):
             launch, result = world.launch(batch)
@@ -191,9 +191,7 @@ class Pair:
     async def _process_oldest(self) -> None:
         """What the forward passes launched first came to reaches the requests."""
         oldest = self._results[0]
-        while not all(launch.done.query() for _, _, launch in oldest):
-            await self.kernel.wait(self._changed, "scheduler.synchronize")
-        await self._first.stand("scheduler.process")
+        await self._first.synchronize(lambda: all(one.done.query() for _, _, one in oldest))
         self._results.pop(0)
         todo = {id(world): one for world, one in zip(self.ranks, oldest, strict=True)}
         for world in self.ranks:

@@ -4,6 +4,7 @@ outside, into the same run directory as a soak of the reference cache.
 Invariant: the first violation ends the run; what follows a broken promise says nothing.
 """
 
+import shlex
 from collections import deque
 from collections.abc import Mapping
 from math import nan
@@ -249,15 +250,16 @@ class ReleaseSoak:
         now = self.world.kernel.now
         violation = Violation(verdict.oracle, verdict.signature, expected, seen, self._steps, now)
         self._recorder.violation(
-            {**violation.record(), "last": list(self._events), "hunt": self.hunt}
+            {**violation.record(), "last": list(self._events), "hunt": self.hunt(verdict.kind)}
         )
 
-    @property
-    def hunt(self) -> str:
+    def hunt(self, kind: str) -> str:
         """What searches small worlds of the release for the same, and shrinks what it finds."""
-        held = " ".join(f"--hold {word}" for word in words_of(self._shape, self._release.era))
-        target = f"sglang=={self._release.version}"
-        return f"python bench.py hunt --target {target} --budget 10m {held}"
+        words = ["hunt", "--target", f"sglang=={self._release.version}"]
+        words += ["--until", kind.partition(" (")[0], "--budget", "10m"]
+        for word in words_of(self._shape, self._release.era):
+            words += ["--hold", word]
+        return "python bench.py " + shlex.join(words)
 
     def _verdict(self, interrupted: bool) -> tuple[Verdict, str]:
         if self._recorder.violations:

@@ -21,7 +21,7 @@ from harness.targets.sglang.device import Copy, Stream
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.shape import Shape
 from harness.targets.sglang.tokens import named
-from harness.targets.sglang.world import CACHE, Launch, World
+from harness.targets.sglang.world import CACHE, RECEIVE, Launch, World
 
 POINTS = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}
 BEYOND = 2  # tokens behind an answer that a batch launched too early may still ask for
@@ -266,7 +266,7 @@ class TimedWorld(World):
     def stands_still(self) -> bool:
         """Requests are open, the scheduler has turned without finding anything to do, and nothing
         is on its way that could bring it further."""
-        idle = self._sched.state is State.BLOCKED and self._sched.point.name == "scheduler.idle"
+        idle = self._sched.state is State.BLOCKED and self._sched.point.name == RECEIVE
         behind = any(stream.behind for stream in self.streams.values())
         return idle and bool(self.jobs) and not self.inbox and not behind
 

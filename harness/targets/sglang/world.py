@@ -28,8 +28,8 @@ from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
 
-CACHE = ("cache",)
-SERVE = "scheduler.serve"
+CACHE, INBOX = ("cache",), ("inbox",)
+SERVE, RECEIVE, PROCESS = "scheduler.serve", "scheduler.receive", "scheduler.process"
 SPINS = 3  # passes without a batch before the loop waits for something to change
 PASSES_AT_REST = 40
 PASSES_ALONE = 1_000  # of one request with nobody beside it
@@ -126,7 +126,6 @@ class World:
         *,
         kernel: Kernel | None = None,
         changed: Signal | None = None,
-        answers: Signal | None = None,
     ) -> None:
         """The kernel and the signals are its own, unless it is one of several ranks."""
         self.kernel = kernel or Kernel()
@@ -147,7 +146,9 @@ class World:
         self.in_flight: list[Launch] = []  # batches that the model has yet to run
         self.inbox: list[Any] = []
         self._changed = changed or Signal("changed")
-        self._answers = answers or Signal("answers")
+        self._answers = {prompt.rid: Signal("answer") for prompt in self.prompts}
+        self._result = Signal("result")
+        self._awaits: Callable[[], bool] = lambda: True  # what `_result` is fired for
         self.issued: dict[str, Signal] = {}
         self.streams: dict[str, Stream] = {"fwd": self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -173,25 +174,31 @@ class World:
     # -- tasks ---------------------------------------------------------------------------------
 
     async def _client(self, prompt: Prompt) -> None:
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, "client.think")
-        await self.kernel.point("client.send", ("inbox",))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point("client.send", INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), "client.send", INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, "client.wait")
+        await self.kernel.wait(self.answer_to(prompt.rid), "client.wait")
+
+    def answer_to(self, rid: str) -> Signal:
+        """Fired once: when the request has ended, whichever way."""
+        return self._answers[rid]
 
     async def _leave(self, prompt: Prompt) -> None:
-        await self.kernel.point("client.abort", ("inbox",))
+        await self.kernel.point("client.abort", INBOX)
         self.post(self.release.abort_of(prompt.rid))
 
     async def run_stream(self, name: str) -> None:
         stream = self.streams[name]
         point = {"fwd": "forward.run", "d2h": "copy.to_host", "h2d": "copy.to_device"}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f"{name}.idle")
-                continue
-            await self.kernel.point(point, CACHE)
+                continue  # the scheduler's thread has waited for it meanwhile
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -207,9 +214,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and not self.inbox:
-                await self.kernel.wait(self._changed, "scheduler.idle")
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -234,12 +242,7 @@ class World:
 
     async def turn(self) -> None:
         """The loop begins a pass."""
-        await self.kernel.point("scheduler.receive", CACHE)
-
-    async def stand(self, point: str) -> None:
-        """Others may run here, unless the story has not begun."""
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results: list[tuple[Any, Any, Launch]]) -> bool:
         """The rest of a pass of `event_loop_normal`; whether there was a batch."""
@@ -247,10 +250,8 @@ class World:
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand("scheduler.launch")
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand("scheduler.process")
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -270,7 +271,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand("scheduler.launch")
             launch, result = self.launch(batch)
             if self.era.barrier == "launch":
                 self.wait_for_forward()
@@ -314,15 +314,18 @@ class World:
 
     async def _process_oldest(self, results: list[tuple[Any, Any, Launch]]) -> None:
         batch, result, launch = results[0]
-        await self._synchronize(launch)
-        await self.stand("scheduler.process")
+        await self.synchronize(lambda: launch.done.query())
         results.pop(0)
         self.process(batch, result)
 
-    async def _synchronize(self, launch: Launch) -> None:
-        """The scheduler thread waits for the result, as `copy_done.synchronize()` does."""
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, "scheduler.synchronize")
+    async def synchronize(self, done: Callable[[], bool]) -> None:
+        """The scheduler thread waits for a result, as `copy_done.synchronize()` does. Others may
+        run here even where it is there already, unless the story has not begun."""
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     # -- what the scheduler is given -----------------------------------------------------------
 
@@ -364,7 +367,7 @@ class World:
             if launch.copied[0] is not None and not self.era.waits_to_copy:
                 stream.issue("states", lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and not launch.extending:
             stream.issue("begin", lambda: None)
             launch.begun.record(stream)
         stream.issue("forward", lambda: self._forward(launch))
@@ -428,7 +431,7 @@ class World:
     def answered(self, req: Any) -> None:
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self) -> None:
         """The scheduler is between two calls: whoever watches may look."""
@@ -439,6 +442,8 @@ class World:
     def kick(self) -> None:
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self) -> None:
         if self.serving:

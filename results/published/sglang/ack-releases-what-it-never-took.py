@@ -4,46 +4,36 @@
 VIOLATION  crash.AssertionError in FullComponent.release_component_lock, from check_hicache_events
   expected no exception, saw nothing said
   found by uniform, seed 21
-minimal: 4 tasks, 24 steps, 9 switches (from 4 tasks, 24 steps, 9 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  sched  scheduler.serve        one after the other, each alone: r0, r1                        
-                                     node 9 [0:64) of 0: new FW ..  locks 0/0                       
-                                     node 10 [64:128) of 9: new FW ..  locks 0/0                    
-                                     node 11 [0:64) of 0: new FW ..  locks 0/0                      
-                                     full: 320 of 512 free; swa: 192 of 384 free                    
-    2  R2     client.send            -                                                              
-    3  sched  scheduler.receive      node 9 [0:64) of 0: locks 0/0 -> 1/1                           
-                                     full: 256 of 512 free; swa: 128 of 384 free                    
-    4  sched  scheduler.launch       -                                                              
-    5  fwd    fwd.idle               -                                                              
-    6  fwd    forward.run            -                                                              
-    7  sched  scheduler.synchronize  -                                                              
-    8  sched  scheduler.process      -                                                              
-    9  sched  scheduler.receive      node 9 [0:64) of 0: locks 1/1 -> 1/0                           
-                                     node 12 [64:128) of 9: new FW ..  locks 1/1                    
-                                     full: 192 of 512 free; swa: 64 of 384 free                     
-   10  sched  scheduler.launch       -                                                              
-   11  fwd    fwd.idle               -                                                              
-   12  fwd    forward.run            -                                                              
-   13  sched  scheduler.synchronize  -                                                              
-   14  sched  scheduler.process      -                                                              
-   15  sched  scheduler.receive      node 10 [64:128) of 9: FW ..  locks 0/0 -> .. fw backing up    
-                                     locks 0/0                                                      
-                                     node 12 [64:128) of 9: locks 1/1 -> 1/0                        
-                                     node 13 [128:192) of 12: new FW ..  locks 1/1                  
-   16  sched  scheduler.launch       -                                                              
-   17  d2h    d2h.idle               -                                                              
-   18  d2h    copy.to_host           -                                                              
-   19  d2h    copy.to_host           -                                                              
-   20  fwd    fwd.idle               -                                                              
-   21  fwd    forward.run            -                                                              
-   22  sched  scheduler.synchronize  -                                                              
-   23  sched  scheduler.process      node 9 [0:64) of 0: locks 1/0 -> 0/0                           
-                                     node 12 [64:128) of 9: locks 1/0 -> 0/0                        
-                                     node 13 [128:192) of 12: locks 1/1 -> 0/0                      
-                                     full: 256 of 512 free; swa: 128 of 384 free                    
->> 24  sched  scheduler.receive      node 10 [64:128) of 9: .. fw backing up  locks 0/0 -> .. fw    
-                                     locks 0/0                                                      
+minimal: 4 tasks, 14 steps, 9 switches (from 4 tasks, 14 steps, 9 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                              
+    1  sched  scheduler.serve    one after the other, each alone: r0, r1                            
+                                 node 9 [0:64) of 0: new FW ..  locks 0/0                           
+                                 node 10 [64:128) of 9: new FW ..  locks 0/0                        
+                                 node 11 [0:64) of 0: new FW ..  locks 0/0                          
+                                 full: 320 of 512 free; swa: 192 of 384 free                        
+    2  R2     client.send        -                                                                  
+    3  sched  scheduler.receive  node 9 [0:64) of 0: locks 0/0 -> 1/1                               
+                                 full: 256 of 512 free; swa: 128 of 384 free                        
+    4  fwd    forward.run        -                                                                  
+    5  sched  scheduler.process  -                                                                  
+    6  sched  scheduler.receive  node 9 [0:64) of 0: locks 1/1 -> 1/0                               
+                                 node 12 [64:128) of 9: new FW ..  locks 1/1                        
+                                 full: 192 of 512 free; swa: 64 of 384 free                         
+    7  fwd    forward.run        -                                                                  
+    8  sched  scheduler.process  -                                                                  
+    9  sched  scheduler.receive  node 10 [64:128) of 9: FW ..  locks 0/0 -> .. fw backing up        
+                                 locks 0/0                                                          
+                                 node 12 [64:128) of 9: locks 1/1 -> 1/0                            
+                                 node 13 [128:192) of 12: new FW ..  locks 1/1                      
+   10  d2h    copy.to_host       -                                                                  
+   11  d2h    copy.to_host       -                                                                  
+   12  fwd    forward.run        -                                                                  
+   13  sched  scheduler.process  node 9 [0:64) of 0: locks 1/0 -> 0/0                               
+                                 node 12 [64:128) of 9: locks 1/0 -> 0/0                            
+                                 node 13 [128:192) of 12: locks 1/1 -> 0/0                          
+                                 full: 256 of 512 free; swa: 128 of 384 free                        
+>> 14  sched  scheduler.receive  node 10 [64:128) of 9: .. fw backing up  locks 0/0 -> .. fw        
+                                 locks 0/0                                                          
 no neighbouring order was seen to pass
 same oracle: unbudgeted-window (sglang PR 27391); assert-instead-of-degrade (sglang PR 36770)
 replay: python bench.py replay results/published/sglang/ack-releases-what-it-never-took.json
@@ -63,7 +53,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+swa",
     "page_size": 64,
@@ -141,20 +131,20 @@ RUN = r"""
     "signature": "AssertionError in FullComponent.release_component_lock, from check_hicache_events",
     "message": "expected no exception, saw nothing said"
   },
-  "steps": 24,
-  "digest": "7bb22ca7fad76898",
+  "steps": 14,
+  "digest": "e271231c0bfdffc4",
   "marks": {"prefix_hit": 3, "backup": 1, "demotion": 1, "chunked_prefill": 10},
   "order": [
     ["sched", 1],
     ["R2", 1],
+    ["sched", 1],
+    ["fwd", 1],
     ["sched", 2],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["d2h", 3],
-    ["fwd", 2],
-    ["sched", 3]
+    ["fwd", 1],
+    ["sched", 2],
+    ["d2h", 2],
+    ["fwd", 1],
+    ["sched", 2]
   ],
   "draws": []
 }
@@ -2086,8 +2076,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2146,7 +2136,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2164,7 +2154,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2188,21 +2180,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2217,9 +2214,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2240,21 +2238,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2273,7 +2265,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2297,9 +2288,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2331,7 +2325,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2388,7 +2382,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2398,6 +2392,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2542,15 +2538,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

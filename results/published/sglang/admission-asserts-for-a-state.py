@@ -6,70 +6,49 @@ VIOLATION  crash.AssertionError in HybridReqToTokenPool.alloc
 --mamba-full-memory-ratio or --max-mamba-cache-size. mid=None, self.mamba_pool.size=7, 
 self.mamba_pool.available_size()=0, len(reqs)=1
   found by pos, seed 22
-minimal: 5 tasks, 48 steps, 18 switches (from 5 tasks, 48 steps, 18 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  R0     client.send            -                                                              
-    2  R2     client.send            -                                                              
-    3  sched  scheduler.receive      full: 20 of 23 free; mamba: 6 of 7 free                        
-    4  sched  scheduler.launch       -                                                              
-    5  fwd    fwd.idle               -                                                              
-    6  fwd    forward.run            -                                                              
-    7  sched  scheduler.synchronize  -                                                              
-    8  sched  scheduler.process      -                                                              
-    9  sched  scheduler.receive      node 9 [0:3) of 0: new FM ..  locks 1/1                        
-                                     full: 17 of 23 free; mamba: 5 of 7 free                        
-   10  sched  scheduler.launch       -                                                              
-   11  fwd    fwd.idle               -                                                              
-   12  fwd    forward.run            -                                                              
-   13  sched  scheduler.synchronize  -                                                              
-   14  sched  scheduler.process      -                                                              
-   15  sched  scheduler.receive      node 9 [0:3) of 0: locks 1/1 -> 1/0                            
-                                     node 10 [3:6) of 9: new FM ..  locks 1/1                       
-                                     full: 16 of 23 free; mamba: 4 of 7 free                        
-   16  sched  scheduler.launch       -                                                              
-   17  fwd    fwd.idle               -                                                              
-   18  fwd    forward.run            -                                                              
-   19  sched  scheduler.synchronize  -                                                              
-   20  sched  scheduler.process      node 9 [0:3) of 0: FM ..  locks 1/0 -> FM fm backing up        
-                                     locks 4/1                                                      
-                                     node 10 [3:6) of 9: FM ..  locks 1/1 -> FM fm backing up       
-                                     locks 3/1                                                      
-                                     node 11 [6:7) of 10: new FM fm backing up  locks 2/2           
-                                     mamba: 3 of 7 free                                             
-   21  sched  scheduler.receive      full: 15 of 23 free                                            
-   22  sched  scheduler.launch       -                                                              
-   23  fwd    fwd.idle               -                                                              
-   24  fwd    forward.run            -                                                              
-   25  sched  scheduler.synchronize  -                                                              
-   26  sched  scheduler.process      node 11 [6:7) of 10: locks 2/2 -> 2/1                          
-                                     node 12 [7:8) of 11: new FM fm backing up  locks 1/1           
-   27  sched  scheduler.receive      -                                                              
-   28  sched  scheduler.receive      full: 12 of 23 free; mamba: 2 of 7 free                        
-   29  sched  scheduler.launch       -                                                              
-   30  fwd    fwd.idle               -                                                              
-   31  fwd    forward.run            -                                                              
-   32  sched  scheduler.synchronize  -                                                              
-   33  sched  scheduler.process      -                                                              
-   34  sched  scheduler.receive      node 13 [0:3) of 0: new FM ..  locks 1/1                       
-                                     full: 11 of 23 free; mamba: 1 of 7 free                        
-   35  sched  scheduler.launch       -                                                              
-   36  fwd    fwd.idle               -                                                              
-   37  fwd    forward.run            -                                                              
-   38  sched  scheduler.synchronize  -                                                              
-   39  sched  scheduler.process      node 13 [0:3) of 0: FM ..  locks 1/1 -> FM fm backing up       
-                                     locks 3/1                                                      
-                                     node 14 [3:4) of 13: new FM fm backing up  locks 2/2           
-                                     mamba: 0 of 7 free                                             
-   40  sched  scheduler.receive      full: 10 of 23 free                                            
-   41  sched  scheduler.launch       -                                                              
-   42  fwd    fwd.idle               -                                                              
-   43  fwd    forward.run            -                                                              
-   44  sched  scheduler.synchronize  -                                                              
-   45  sched  scheduler.process      node 14 [3:4) of 13: locks 2/2 -> 2/1                          
-                                     node 15 [4:5) of 14: new FM fm backing up  locks 1/1           
-   46  sched  scheduler.receive      -                                                              
-   47  R1     client.send            -                                                              
->> 48  sched  scheduler.receive      -                                                              
+minimal: 5 tasks, 27 steps, 18 switches (from 5 tasks, 27 steps, 18 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                              
+    1  R0     client.send        -                                                                  
+    2  R2     client.send        -                                                                  
+    3  sched  scheduler.receive  full: 20 of 23 free; mamba: 6 of 7 free                            
+    4  fwd    forward.run        -                                                                  
+    5  sched  scheduler.process  -                                                                  
+    6  sched  scheduler.receive  node 9 [0:3) of 0: new FM ..  locks 1/1                            
+                                 full: 17 of 23 free; mamba: 5 of 7 free                            
+    7  fwd    forward.run        -                                                                  
+    8  sched  scheduler.process  -                                                                  
+    9  sched  scheduler.receive  node 9 [0:3) of 0: locks 1/1 -> 1/0                                
+                                 node 10 [3:6) of 9: new FM ..  locks 1/1                           
+                                 full: 16 of 23 free; mamba: 4 of 7 free                            
+   10  fwd    forward.run        -                                                                  
+   11  sched  scheduler.process  node 9 [0:3) of 0: FM ..  locks 1/0 -> FM fm backing up  locks     
+                                 4/1                                                                
+                                 node 10 [3:6) of 9: FM ..  locks 1/1 -> FM fm backing up  locks    
+                                 3/1                                                                
+                                 node 11 [6:7) of 10: new FM fm backing up  locks 2/2               
+                                 mamba: 3 of 7 free                                                 
+   12  sched  scheduler.receive  full: 15 of 23 free                                                
+   13  fwd    forward.run        -                                                                  
+   14  sched  scheduler.process  node 11 [6:7) of 10: locks 2/2 -> 2/1                              
+                                 node 12 [7:8) of 11: new FM fm backing up  locks 1/1               
+   15  sched  scheduler.receive  -                                                                  
+   16  sched  scheduler.receive  full: 12 of 23 free; mamba: 2 of 7 free                            
+   17  fwd    forward.run        -                                                                  
+   18  sched  scheduler.process  -                                                                  
+   19  sched  scheduler.receive  node 13 [0:3) of 0: new FM ..  locks 1/1                           
+                                 full: 11 of 23 free; mamba: 1 of 7 free                            
+   20  fwd    forward.run        -                                                                  
+   21  sched  scheduler.process  node 13 [0:3) of 0: FM ..  locks 1/1 -> FM fm backing up  locks    
+                                 3/1                                                                
+                                 node 14 [3:4) of 13: new FM fm backing up  locks 2/2               
+                                 mamba: 0 of 7 free                                                 
+   22  sched  scheduler.receive  full: 10 of 23 free                                                
+   23  fwd    forward.run        -                                                                  
+   24  sched  scheduler.process  node 14 [3:4) of 13: locks 2/2 -> 2/1                              
+                                 node 15 [4:5) of 14: new FM fm backing up  locks 1/1               
+   25  sched  scheduler.receive  -                                                                  
+   26  R1     client.send        -                                                                  
+>> 27  sched  scheduler.receive  -                                                                  
 held at the end: backup 9 holds full of node 9, mamba of node 9; backup 10 holds full of node 9, 
 full of node 10, mamba of node 10; backup 11 holds full of node 9, full of node 10, full of node 11,
 mamba of node 11; backup 12 holds full of node 9, full of node 10, full of node 11, full of node 12,
@@ -96,7 +75,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+mamba",
     "page_size": 1,
@@ -173,27 +152,27 @@ RUN = r"""
     "signature": "AssertionError in HybridReqToTokenPool.alloc",
     "message": "expected no exception, saw Not enough space for mamba cache, try to increase --mamba-full-memory-ratio or --max-mamba-cache-size. mid=None, self.mamba_pool.size=7, self.mamba_pool.available_size()=0, len(reqs)=1"
   },
-  "steps": 48,
-  "digest": "10583ee5432380ef",
+  "steps": 27,
+  "digest": "d2ea1f0356dbaf6b",
   "marks": {"prefix_hit": 1, "backup": 3, "chunked_prefill": 6},
   "order": [
     ["R0", 1],
     ["R2", 1],
+    ["sched", 1],
+    ["fwd", 1],
     ["sched", 2],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 5],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
     ["sched", 3],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
     ["R1", 1],
     ["sched", 1]
   ],
@@ -2125,8 +2104,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2175,7 +2154,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2193,7 +2172,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2217,21 +2198,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2246,9 +2232,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2269,21 +2256,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2302,7 +2283,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2326,9 +2306,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2360,7 +2343,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2417,7 +2400,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2427,6 +2410,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2566,15 +2551,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -4,30 +4,25 @@
 VIOLATION  C1.foreign full is cached on the host
   expected node 10: its own tokens, saw 1 of 2 are not
   found by uniform, seed 4
-minimal: 4 tasks, 18 steps, 5 switches (from 4 tasks, 18 steps, 5 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                
-    1  R0     client.send            -                                                    
-    2  sched  scheduler.receive      full: 15 of 16 free; swa: 7 of 8 free                
-    3  sched  scheduler.launch       -                                                    
-    4  sched  scheduler.receive      full: 14 of 16 free; swa: 6 of 8 free                
-    5  sched  scheduler.launch       -                                                    
-    6  fwd    fwd.idle               -                                                    
-    7  fwd    forward.run            -                                                    
-    8  fwd    forward.run            -                                                    
-    9  sched  scheduler.synchronize  -                                                    
-   10  sched  scheduler.process      node 9 [0:1) of 0: new FW fw backing up  locks 2/2   
-   11  sched  scheduler.receive      full: 13 of 16 free; swa: 5 of 8 free                
-   12  sched  scheduler.launch       -                                                    
-   13  sched  scheduler.process      node 9 [0:1) of 0: locks 2/2 -> 2/1                  
-                                     node 10 [1:3) of 9: new FW fw backing up  locks 1/1  
-   14  d2h    d2h.idle               -                                                    
-   15  d2h    copy.to_host           -                                                    
-   16  d2h    copy.to_host           -                                                    
-   17  d2h    copy.to_host           -                                                    
->> 18  R0     client.wait            -                                                    
+minimal: 4 tasks, 14 steps, 6 switches (from 4 tasks, 14 steps, 6 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                
+    1  R0     client.send        -                                                    
+    2  sched  scheduler.receive  full: 15 of 16 free; swa: 7 of 8 free                
+    3  sched  scheduler.receive  full: 14 of 16 free; swa: 6 of 8 free                
+    4  fwd    forward.run        -                                                    
+    5  fwd    forward.run        -                                                    
+    6  sched  scheduler.process  node 9 [0:1) of 0: new FW fw backing up  locks 2/2   
+    7  sched  scheduler.receive  full: 13 of 16 free; swa: 5 of 8 free                
+    8  sched  scheduler.process  node 9 [0:1) of 0: locks 2/2 -> 2/1                  
+                                 node 10 [1:3) of 9: new FW fw backing up  locks 1/1  
+    9  d2h    copy.to_host       -                                                    
+   10  d2h    copy.to_host       -                                                    
+   11  d2h    copy.to_host       -                                                    
+   12  d2h    copy.to_host       -                                                    
+   13  fwd    forward.run        -                                                    
+>> 14  R0     client.wait        -                                                    
 held at the end: backup 9 holds full of node 9, swa of node 9; backup 10 holds full of node 9, full 
 of node 10, swa of node 10
-in flight: fwd: a copy waits; d2h: a copy waits
 no neighbouring order was seen to pass
 same oracle: companion-state-left-behind (sglang PR 39830)
 replay: python bench.py replay results/published/sglang/backup-before-forward.json
@@ -47,7 +42,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+swa",
     "page_size": 1,
@@ -100,15 +95,16 @@ RUN = r"""
     "signature": "foreign full is cached on the host",
     "message": "expected node 10: its own tokens, saw 1 of 2 are not"
   },
-  "steps": 18,
-  "digest": "8c6cd7d2a6de77b0",
+  "steps": 14,
+  "digest": "875984376fdedbd4",
   "marks": {},
   "order": [
     ["R0", 1],
-    ["sched", 4],
-    ["fwd", 3],
-    ["sched", 5],
+    ["sched", 2],
+    ["fwd", 2],
+    ["sched", 3],
     ["d2h", 4],
+    ["fwd", 1],
     ["R0", 1]
   ],
   "draws": []
@@ -2054,8 +2050,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2104,7 +2100,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2122,7 +2118,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2146,21 +2144,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2175,9 +2178,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2198,21 +2202,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2231,7 +2229,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2263,14 +2260,16 @@ class World:
 
     async def _process_oldest(self, results):
         batch, result, launch = results[0]
-        await self._synchronize(launch)
-        await self.stand('scheduler.process')
+        await self.synchronize(lambda: launch.done.query())
         results.pop(0)
         self.process(batch, result)
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2302,7 +2301,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2359,7 +2358,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2369,6 +2368,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2576,15 +2577,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

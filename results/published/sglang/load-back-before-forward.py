@@ -5,37 +5,29 @@ VIOLATION  D1.a load-back runs before a batch that still writes its slots (full)
   expected device slots [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] are written by the load-back 
 last, saw r3 of a batch in flight has yet to write [5]
   found by sticky, seed 1
-minimal: 5 tasks, 19 steps, 8 switches (from 5 tasks, 19 steps, 8 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                        
-    1  sched  scheduler.serve        one after the other, each alone: r0, r1                      
-                                     node 10 [0:28) of 5: new . f  locks 0                        
-                                     node 11 [0:32) of 5: new F f  locks 0                        
-                                     node 12 [32:44) of 11: new F f  locks 0                      
-                                     full: 28 of 72 free                                          
-    2  R3     client.send            -                                                            
-    3  sched  scheduler.receive      node 10 [0:28) of 5: . f  locks 0 -> F f loading  locks 2    
-                                     node 12 [32:44) of 11: F f  locks 0 -> . f  locks 0          
-                                     full: 8 of 72 free                                           
-    4  sched  scheduler.launch       -                                                            
-    5  sched  scheduler.receive      -                                                            
-    6  h2d    h2d.idle               -                                                            
-    7  h2d    copy.to_device         -                                                            
-    8  R2     client.think           -                                                            
-    9  R2     client.send            -                                                            
-   10  sched  scheduler.launch       -                                                            
-   11  fwd    fwd.idle               -                                                            
-   12  fwd    forward.run            -                                                            
-   13  fwd    forward.run            -                                                            
-   14  fwd    forward.run            -                                                            
-   15  sched  scheduler.synchronize  -                                                            
-   16  sched  scheduler.process      node 10 [0:28) of 5: locks 2 -> 1                            
-                                     full: 12 of 72 free                                          
-   17  sched  scheduler.receive      node 10 [0:28) of 5: F f loading  locks 1 -> . f  locks 0    
-                                     node 11 [0:32) of 5: locks 0 -> 2                            
-                                     node 12 [32:44) of 11: . f  locks 0 -> F f loading  locks 2  
-                                     full: 24 of 72 free                                          
-   18  h2d    h2d.idle               -                                                            
->> 19  h2d    copy.to_device         -                                                            
+minimal: 5 tasks, 11 steps, 6 switches (from 5 tasks, 11 steps, 6 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                        
+    1  R3     client.send        -                                                            
+    2  sched  scheduler.serve    one after the other, each alone: r0, r1                      
+                                 node 10 [0:28) of 5: new . f  locks 0                        
+                                 node 11 [0:32) of 5: new F f  locks 0                        
+                                 node 12 [32:44) of 11: new F f  locks 0                      
+                                 full: 28 of 72 free                                          
+    3  sched  scheduler.receive  node 10 [0:28) of 5: . f  locks 0 -> F f loading  locks 2    
+                                 node 12 [32:44) of 11: F f  locks 0 -> . f  locks 0          
+                                 full: 8 of 72 free                                           
+    4  sched  scheduler.receive  -                                                            
+    5  h2d    copy.to_device     -                                                            
+    6  R2     client.send        -                                                            
+    7  fwd    forward.run        -                                                            
+    8  fwd    forward.run        -                                                            
+    9  sched  scheduler.process  node 10 [0:28) of 5: locks 2 -> 1                            
+                                 full: 12 of 72 free                                          
+   10  sched  scheduler.receive  node 10 [0:28) of 5: F f loading  locks 1 -> . f  locks 0    
+                                 node 11 [0:32) of 5: locks 0 -> 2                            
+                                 node 12 [32:44) of 11: . f  locks 0 -> F f loading  locks 2  
+                                 full: 24 of 72 free                                          
+>> 11  h2d    copy.to_device     -                                                            
 held at the end: load 12 holds full of node 11, full of node 12; request r2 holds full of node 11, 
 full of node 12
 in flight: fwd: a copy waits; h2d: a copy waits
@@ -152,19 +144,17 @@ RUN = r"""
     "signature": "a load-back runs before a batch that still writes its slots (full)",
     "message": "expected device slots [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] are written by the load-back last, saw r3 of a batch in flight has yet to write [5]"
   },
-  "steps": 19,
-  "digest": "4a2482cc888a2b46",
+  "steps": 11,
+  "digest": "6027f2c1cf192d79",
   "marks": {"prefix_hit": 1, "backup": 1, "demotion": 3, "load_back": 2, "chunked_prefill": 2},
   "order": [
-    ["sched", 1],
     ["R3", 1],
     ["sched", 3],
-    ["h2d", 2],
-    ["R2", 2],
-    ["sched", 1],
-    ["fwd", 4],
-    ["sched", 3],
-    ["h2d", 2]
+    ["h2d", 1],
+    ["R2", 1],
+    ["fwd", 2],
+    ["sched", 2],
+    ["h2d", 1]
   ],
   "draws": []
 }
@@ -2152,8 +2142,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2218,7 +2208,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2236,7 +2226,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2260,21 +2252,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2289,9 +2286,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2312,21 +2310,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2345,7 +2337,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2383,14 +2374,16 @@ class World:
 
     async def _process_oldest(self, results):
         batch, result, launch = results[0]
-        await self._synchronize(launch)
-        await self.stand('scheduler.process')
+        await self.synchronize(lambda: launch.done.query())
         results.pop(0)
         self.process(batch, result)
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2422,7 +2415,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2479,7 +2472,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2489,6 +2482,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2665,15 +2660,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -4,58 +4,40 @@
 VIOLATION  O1.a running request's FULL slots are free
   expected the 29 slots of r3 are its own or cached, saw [4, 5, 6, 7] are free
   found by uniform, seed 32
-minimal: 5 tasks, 39 steps, 15 switches (from 5 tasks, 39 steps, 15 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                     
-    1  R3     client.send            -                                                         
-    2  R0     client.send            -                                                         
-    3  R1     client.send            -                                                         
-    4  sched  scheduler.receive      full: 52 of 60 free; swa: 32 of 40 free                   
-    5  sched  scheduler.launch       -                                                         
-    6  fwd    fwd.idle               -                                                         
-    7  fwd    forward.run            -                                                         
-    8  sched  scheduler.synchronize  -                                                         
-    9  sched  scheduler.process      -                                                         
-   10  sched  scheduler.receive      node 9 [0:8) of 0: new FW ..  locks 1/1                   
-                                     full: 44 of 60 free; swa: 24 of 40 free                   
-   11  sched  scheduler.launch       -                                                         
-   12  fwd    fwd.idle               -                                                         
-   13  fwd    forward.run            -                                                         
-   14  sched  scheduler.synchronize  -                                                         
-   15  sched  scheduler.process      -                                                         
-   16  sched  scheduler.receive      node 9 [0:8) of 0: locks 1/1 -> 1/0                       
-                                     node 10 [8:16) of 9: new FW ..  locks 1/1                 
-                                     full: 36 of 60 free; swa: 16 of 40 free                   
-   17  sched  scheduler.launch       -                                                         
-   18  fwd    fwd.idle               -                                                         
-   19  fwd    forward.run            -                                                         
-   20  sched  scheduler.synchronize  -                                                         
-   21  sched  scheduler.process      -                                                         
-   22  sched  scheduler.receive      node 10 [8:16) of 9: locks 1/1 -> 1/0                     
-                                     node 11 [16:24) of 10: new FW ..  locks 1/1               
-                                     full: 28 of 60 free; swa: 8 of 40 free                    
-   23  sched  scheduler.launch       -                                                         
-   24  fwd    fwd.idle               -                                                         
-   25  fwd    forward.run            -                                                         
-   26  sched  scheduler.synchronize  -                                                         
-   27  sched  scheduler.process      node 11 [16:24) of 10: locks 1/1 -> 1/0                   
-                                     node 12 [24:28) of 11: new FW ..  locks 1/1               
-   28  sched  scheduler.receive      node 9 [0:8) of 0: FW ..  locks 1/0 -> F. ..  locks 1/0   
-                                     full: 20 of 60 free                                       
-   29  sched  scheduler.launch       -                                                         
-   30  fwd    fwd.idle               -                                                         
-   31  fwd    forward.run            -                                                         
-   32  sched  scheduler.synchronize  -                                                         
-   33  sched  scheduler.process      node 13 [0:4) of 0: new FW ..  locks 0/0                  
-                                     full: 24 of 60 free; swa: 12 of 40 free                   
-   34  sched  scheduler.receive      node 9 [4:8) of 14: F. ..  locks 1/0 -> F. ..  locks 1/0  
-                                     node 14 [0:4) of 0: new F. ..  locks 1/0                  
-                                     full: 16 of 60 free; swa: 4 of 40 free                    
-   35  sched  scheduler.launch       -                                                         
-   36  fwd    fwd.idle               -                                                         
-   37  fwd    forward.run            -                                                         
-   38  sched  scheduler.synchronize  -                                                         
->> 39  sched  scheduler.process      node 14 [0:4) of 0: F. ..  locks 1/0 -> FW ..  locks 1/0  
-                                     full: 24 of 60 free; swa: 8 of 40 free                    
+minimal: 5 tasks, 21 steps, 15 switches (from 5 tasks, 21 steps, 15 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                     
+    1  R3     client.send        -                                                         
+    2  R0     client.send        -                                                         
+    3  R1     client.send        -                                                         
+    4  sched  scheduler.receive  full: 52 of 60 free; swa: 32 of 40 free                   
+    5  fwd    forward.run        -                                                         
+    6  sched  scheduler.process  -                                                         
+    7  sched  scheduler.receive  node 9 [0:8) of 0: new FW ..  locks 1/1                   
+                                 full: 44 of 60 free; swa: 24 of 40 free                   
+    8  fwd    forward.run        -                                                         
+    9  sched  scheduler.process  -                                                         
+   10  sched  scheduler.receive  node 9 [0:8) of 0: locks 1/1 -> 1/0                       
+                                 node 10 [8:16) of 9: new FW ..  locks 1/1                 
+                                 full: 36 of 60 free; swa: 16 of 40 free                   
+   11  fwd    forward.run        -                                                         
+   12  sched  scheduler.process  -                                                         
+   13  sched  scheduler.receive  node 10 [8:16) of 9: locks 1/1 -> 1/0                     
+                                 node 11 [16:24) of 10: new FW ..  locks 1/1               
+                                 full: 28 of 60 free; swa: 8 of 40 free                    
+   14  fwd    forward.run        -                                                         
+   15  sched  scheduler.process  node 11 [16:24) of 10: locks 1/1 -> 1/0                   
+                                 node 12 [24:28) of 11: new FW ..  locks 1/1               
+   16  sched  scheduler.receive  node 9 [0:8) of 0: FW ..  locks 1/0 -> F. ..  locks 1/0   
+                                 full: 20 of 60 free                                       
+   17  fwd    forward.run        -                                                         
+   18  sched  scheduler.process  node 13 [0:4) of 0: new FW ..  locks 0/0                  
+                                 full: 24 of 60 free; swa: 12 of 40 free                   
+   19  sched  scheduler.receive  node 9 [4:8) of 14: F. ..  locks 1/0 -> F. ..  locks 1/0  
+                                 node 14 [0:4) of 0: new F. ..  locks 1/0                  
+                                 full: 16 of 60 free; swa: 4 of 40 free                    
+   20  fwd    forward.run        -                                                         
+>> 21  sched  scheduler.process  node 14 [0:4) of 0: F. ..  locks 1/0 -> FW ..  locks 1/0  
+                                 full: 24 of 60 free; swa: 8 of 40 free                    
 held at the end: request r3 holds full of node 9, full of node 10, full of node 11, full of node 12,
 swa of node 12, full of node 14
 no neighbouring order was seen to pass
@@ -77,7 +59,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+swa",
     "page_size": 4,
@@ -154,26 +136,26 @@ RUN = r"""
     "signature": "a running request's FULL slots are free",
     "message": "expected the 29 slots of r3 are its own or cached, saw [4, 5, 6, 7] are free"
   },
-  "steps": 39,
-  "digest": "4011408e11183e55",
+  "steps": 21,
+  "digest": "4243811b96b9c03f",
   "marks": {"prefix_hit": 3, "window_tombstoned": 1, "chunked_prefill": 6},
   "order": [
     ["R3", 1],
     ["R0", 1],
     ["R1", 1],
+    ["sched", 1],
+    ["fwd", 1],
     ["sched", 2],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 2]
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 1]
   ],
   "draws": []
 }
@@ -2154,8 +2136,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2204,7 +2186,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2222,7 +2204,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2246,21 +2230,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2275,9 +2264,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2298,21 +2288,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2331,7 +2315,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2355,9 +2338,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2389,7 +2375,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2446,7 +2432,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2456,6 +2442,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2684,15 +2672,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

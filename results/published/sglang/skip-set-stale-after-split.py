@@ -5,98 +5,70 @@ VIOLATION  L2.backup takes swa that it was not given
   expected backup 10 holds full of node 10, full of node 14, full of node 16, saw its release took 
 full of node 10, full of node 14, full of node 16, swa of node 16; held by request r1
   found by pos, seed 11
-minimal: 7 tasks, 64 steps, 24 switches (from 7 tasks, 64 steps, 24 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  R2     client.send            -                                                              
-    2  R0     client.send            -                                                              
-    3  sched  scheduler.receive      full: 22 of 26 free; swa: 14 of 18 free                        
-    4  sched  scheduler.launch       -                                                              
-    5  fwd    fwd.idle               -                                                              
-    6  fwd    forward.run            -                                                              
-    7  sched  scheduler.synchronize  -                                                              
-    8  sched  scheduler.process      node 9 [0:4) of 0: new FW ..  locks 1/1                        
-    9  sched  scheduler.receive      full: 18 of 26 free; swa: 10 of 18 free                        
-   10  sched  scheduler.launch       -                                                              
-   11  fwd    fwd.idle               -                                                              
-   12  fwd    forward.run            -                                                              
-   13  sched  scheduler.synchronize  -                                                              
-   14  sched  scheduler.process      -                                                              
-   15  sched  scheduler.receive      node 10 [0:4) of 0: new FW ..  locks 1/1                       
-                                     full: 17 of 26 free; swa: 9 of 18 free                         
-   16  sched  scheduler.launch       -                                                              
-   17  fwd    fwd.idle               -                                                              
-   18  fwd    forward.run            -                                                              
-   19  sched  scheduler.synchronize  -                                                              
-   20  sched  scheduler.process      node 10 [0:4) of 0: locks 1/1 -> 1/0                           
-                                     node 11 [4:5) of 10: new FW ..  locks 1/1                      
-   21  sched  scheduler.receive      full: 15 of 26 free; swa: 7 of 18 free                         
-   22  sched  scheduler.launch       -                                                              
-   23  fwd    fwd.idle               -                                                              
-   24  fwd    forward.run            -                                                              
-   25  sched  scheduler.synchronize  -                                                              
-   26  sched  scheduler.process      -                                                              
-   27  sched  scheduler.receive      full: 13 of 26 free; swa: 5 of 18 free                         
-   28  sched  scheduler.launch       -                                                              
-   29  fwd    fwd.idle               -                                                              
-   30  fwd    forward.run            -                                                              
-   31  sched  scheduler.synchronize  -                                                              
-   32  sched  scheduler.process      -                                                              
-   33  sched  scheduler.receive      full: 11 of 26 free; swa: 3 of 18 free                         
-   34  sched  scheduler.launch       -                                                              
-   35  fwd    fwd.idle               -                                                              
-   36  fwd    forward.run            -                                                              
-   37  sched  scheduler.synchronize  -                                                              
-   38  sched  scheduler.process      -                                                              
-   39  sched  scheduler.receive      full: 9 of 26 free; swa: 1 of 18 free                          
-   40  sched  scheduler.launch       -                                                              
-   41  fwd    fwd.idle               -                                                              
-   42  fwd    forward.run            -                                                              
-   43  sched  scheduler.synchronize  -                                                              
-   44  sched  scheduler.process      -                                                              
-   45  sched  scheduler.receive      node 10 [0:4) of 0: FW ..  locks 1/0 -> F. ..  locks 1/0       
-                                     full: 7 of 26 free; swa: 3 of 18 free                          
-   46  sched  scheduler.launch       -                                                              
-   47  fwd    fwd.idle               -                                                              
-   48  fwd    forward.run            -                                                              
-   49  sched  scheduler.synchronize  -                                                              
-   50  sched  scheduler.process      node 9 [0:4) of 0: FW ..  locks 1/1 -> FW fw backing up        
-                                     locks 1/1                                                      
-                                     node 10 [0:4) of 0: F. ..  locks 1/0 -> F. f. backing up       
-                                     locks 2/0                                                      
-                                     node 11 [4:5) of 10: FW ..  locks 1/1 -> FW fw backing up      
-                                     locks 1/1                                                      
-                                     node 12 [4:9) of 9: new FW ..  locks 0/0                       
-                                     node 13 [5:10) of 11: new FW ..  locks 0/0                     
-   51  sched  scheduler.receive      -                                                              
-   52  R1     client.send            -                                                              
-   53  R3     client.send            -                                                              
-   54  sched  scheduler.receive      node 9 [1:4) of 15: FW fw backing up  locks 1/1 -> FW fw       
-                                     backing up  locks 1/1                                          
-                                     node 12 [4:9) of 9: FW ..  locks 0/0 -> gone                   
-                                     node 10 [3:4) of 14: F. f. backing up  locks 2/0 -> F. f.      
-                                     backing up  locks 2/0                                          
-                                     node 15 [0:1) of 0: new FW fw  locks 2/2                       
-                                     node 16 [0:2) of 0: new F. f.  locks 2/0                       
-                                     node 14 [2:3) of 16: new F. f.  locks 2/0                      
-                                     full: 8 of 26 free; swa: 4 of 18 free                          
-   55  sched  scheduler.launch       -                                                              
-   56  d2h    d2h.idle               -                                                              
-   57  d2h    copy.to_host           -                                                              
-   58  d2h    copy.to_host           -                                                              
-   59  d2h    copy.to_host           -                                                              
-   60  fwd    fwd.idle               -                                                              
-   61  fwd    forward.run            -                                                              
-   62  sched  scheduler.synchronize  -                                                              
-   63  sched  scheduler.process      node 15 [0:1) of 0: locks 2/2 -> 1/1                           
-                                     node 17 [1:3) of 15: new FW ..  locks 0/0                      
->> 64  sched  scheduler.receive      node 15 [0:1) of 0: locks 1/1 -> 0/0                           
-                                     node 9 [1:4) of 15: FW fw backing up  locks 1/1 -> FW fw       
-                                     locks 0/0                                                      
-                                     node 16 [0:2) of 0: F. f.  locks 2/0 -> FW f.  locks 2/0       
-                                     node 14 [2:3) of 16: locks 2/0 -> 1/0                          
-                                     node 10 [3:4) of 14: F. f. backing up  locks 2/0 -> F. f.      
-                                     locks 1/0                                                      
-                                     full: 10 of 26 free                                            
+minimal: 7 tasks, 36 steps, 24 switches (from 7 tasks, 36 steps, 24 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                              
+    1  R2     client.send        -                                                                  
+    2  R0     client.send        -                                                                  
+    3  sched  scheduler.receive  full: 22 of 26 free; swa: 14 of 18 free                            
+    4  fwd    forward.run        -                                                                  
+    5  sched  scheduler.process  node 9 [0:4) of 0: new FW ..  locks 1/1                            
+    6  sched  scheduler.receive  full: 18 of 26 free; swa: 10 of 18 free                            
+    7  fwd    forward.run        -                                                                  
+    8  sched  scheduler.process  -                                                                  
+    9  sched  scheduler.receive  node 10 [0:4) of 0: new FW ..  locks 1/1                           
+                                 full: 17 of 26 free; swa: 9 of 18 free                             
+   10  fwd    forward.run        -                                                                  
+   11  sched  scheduler.process  node 10 [0:4) of 0: locks 1/1 -> 1/0                               
+                                 node 11 [4:5) of 10: new FW ..  locks 1/1                          
+   12  sched  scheduler.receive  full: 15 of 26 free; swa: 7 of 18 free                             
+   13  fwd    forward.run        -                                                                  
+   14  sched  scheduler.process  -                                                                  
+   15  sched  scheduler.receive  full: 13 of 26 free; swa: 5 of 18 free                             
+   16  fwd    forward.run        -                                                                  
+   17  sched  scheduler.process  -                                                                  
+   18  sched  scheduler.receive  full: 11 of 26 free; swa: 3 of 18 free                             
+   19  fwd    forward.run        -                                                                  
+   20  sched  scheduler.process  -                                                                  
+   21  sched  scheduler.receive  full: 9 of 26 free; swa: 1 of 18 free                              
+   22  fwd    forward.run        -                                                                  
+   23  sched  scheduler.process  -                                                                  
+   24  sched  scheduler.receive  node 10 [0:4) of 0: FW ..  locks 1/0 -> F. ..  locks 1/0           
+                                 full: 7 of 26 free; swa: 3 of 18 free                              
+   25  fwd    forward.run        -                                                                  
+   26  sched  scheduler.process  node 9 [0:4) of 0: FW ..  locks 1/1 -> FW fw backing up  locks     
+                                 1/1                                                                
+                                 node 10 [0:4) of 0: F. ..  locks 1/0 -> F. f. backing up  locks    
+                                 2/0                                                                
+                                 node 11 [4:5) of 10: FW ..  locks 1/1 -> FW fw backing up  locks   
+                                 1/1                                                                
+                                 node 12 [4:9) of 9: new FW ..  locks 0/0                           
+                                 node 13 [5:10) of 11: new FW ..  locks 0/0                         
+   27  sched  scheduler.receive  -                                                                  
+   28  R1     client.send        -                                                                  
+   29  R3     client.send        -                                                                  
+   30  sched  scheduler.receive  node 9 [1:4) of 15: FW fw backing up  locks 1/1 -> FW fw backing   
+                                 up  locks 1/1                                                      
+                                 node 12 [4:9) of 9: FW ..  locks 0/0 -> gone                       
+                                 node 10 [3:4) of 14: F. f. backing up  locks 2/0 -> F. f. backing  
+                                 up  locks 2/0                                                      
+                                 node 15 [0:1) of 0: new FW fw  locks 2/2                           
+                                 node 16 [0:2) of 0: new F. f.  locks 2/0                           
+                                 node 14 [2:3) of 16: new F. f.  locks 2/0                          
+                                 full: 8 of 26 free; swa: 4 of 18 free                              
+   31  d2h    copy.to_host       -                                                                  
+   32  d2h    copy.to_host       -                                                                  
+   33  d2h    copy.to_host       -                                                                  
+   34  fwd    forward.run        -                                                                  
+   35  sched  scheduler.process  node 15 [0:1) of 0: locks 2/2 -> 1/1                               
+                                 node 17 [1:3) of 15: new FW ..  locks 0/0                          
+>> 36  sched  scheduler.receive  node 15 [0:1) of 0: locks 1/1 -> 0/0                               
+                                 node 9 [1:4) of 15: FW fw backing up  locks 1/1 -> FW fw  locks    
+                                 0/0                                                                
+                                 node 16 [0:2) of 0: F. f.  locks 2/0 -> FW f.  locks 2/0           
+                                 node 14 [2:3) of 16: locks 2/0 -> 1/0                              
+                                 node 10 [3:4) of 14: F. f. backing up  locks 2/0 -> F. f.  locks   
+                                 1/0                                                                
+                                 full: 10 of 26 free                                                
 held at the end: backup 11 holds full of node 10, full of node 11, swa of node 11, full of node 14, 
 full of node 16; request r1 holds full of node 16, swa of node 16
 in flight: d2h: a copy waits
@@ -120,7 +92,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+swa",
     "page_size": 1,
@@ -209,8 +181,8 @@ RUN = r"""
     "signature": "backup takes swa that it was not given",
     "message": "expected backup 10 holds full of node 10, full of node 14, full of node 16, saw its release took full of node 10, full of node 14, full of node 16, swa of node 16; held by request r1"
   },
-  "steps": 64,
-  "digest": "7cdbb24b0b107c98",
+  "steps": 36,
+  "digest": "9140506767f7e664",
   "marks": {
     "prefix_hit": 1,
     "backup": 3,
@@ -221,29 +193,29 @@ RUN = r"""
   "order": [
     ["R2", 1],
     ["R0", 1],
+    ["sched", 1],
+    ["fwd", 1],
     ["sched", 2],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 3],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
     ["R1", 1],
     ["R3", 1],
-    ["sched", 2],
-    ["d2h", 4],
-    ["fwd", 2],
-    ["sched", 3]
+    ["sched", 1],
+    ["d2h", 3],
+    ["fwd", 1],
+    ["sched", 2]
   ],
   "draws": []
 }
@@ -2174,8 +2146,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2224,7 +2196,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2242,7 +2214,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2266,21 +2240,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2295,9 +2274,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2318,21 +2298,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2351,7 +2325,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2375,9 +2348,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2409,7 +2385,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2466,7 +2442,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2476,6 +2452,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2717,15 +2695,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

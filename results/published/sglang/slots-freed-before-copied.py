@@ -2,37 +2,22 @@
 """write_back frees device slots when their backup is queued, not when it has been copied
 
 VIOLATION  D1.the device slots of a backup are free before it has run (full)
-  expected device slots [1, 2] held until then, saw [1, 2] are free
+  expected device slots [1, 2, 3] held until then, saw [1, 2, 3] are free
   found by uniform, seed 21
-minimal: 5 tasks, 21 steps, 7 switches (from 5 tasks, 21 steps, 7 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  R0     client.send            -                                                              
-    2  R2     client.send            -                                                              
-    3  R3     client.send            -                                                              
-    4  sched  scheduler.receive      full: 17 of 20 free; swa: 9 of 12 free                         
-    5  sched  scheduler.launch       -                                                              
-    6  sched  scheduler.receive      node 9 [0:1) of 0: new FW ..  locks 1/1                        
-                                     full: 14 of 20 free; swa: 6 of 12 free                         
-    7  sched  scheduler.launch       -                                                              
-    8  fwd    fwd.idle               -                                                              
-    9  fwd    forward.run            -                                                              
-   10  sched  scheduler.synchronize  -                                                              
-   11  sched  scheduler.process      node 10 [0:2) of 0: new FW ..  locks 0/0                       
-   12  sched  scheduler.receive      full: 11 of 20 free; swa: 3 of 12 free                         
-   13  sched  scheduler.launch       -                                                              
-   14  fwd    forward.run            -                                                              
-   15  fwd    forward.run            -                                                              
-   16  sched  scheduler.synchronize  -                                                              
-   17  sched  scheduler.process      node 9 [0:1) of 0: locks 1/1 -> 1/0                            
-                                     node 11 [1:4) of 9: new FW ..  locks 1/1                       
-   18  sched  scheduler.receive      node 12 [0:3) of 0: new FW ..  locks 1/1                       
-                                     full: 9 of 20 free; swa: 1 of 12 free                          
-   19  sched  scheduler.launch       -                                                              
-   20  sched  scheduler.process      -                                                              
->> 21  sched  scheduler.receive      node 10 [0:2) of 0: FW ..  locks 0/0 -> .. fw backing up       
-                                     locks 0/0                                                      
-held at the end: request r2 holds full of node 9, full of node 11, swa of node 11; request r3 holds 
-full of node 12, swa of node 12
+minimal: 2 tasks, 4 steps, 1 switches (from 2 tasks, 4 steps, 1 switches; 0 replays)
+step  task   point              tree: device host, locks by component                               
+   1  R3     client.send        -                                                                   
+   2  sched  scheduler.serve    one after the other, each alone: r0, r2                             
+                                node 9 [0:3) of 0: new FW ..  locks 0/0                             
+                                node 10 [0:3) of 0: new FW ..  locks 0/0                            
+                                node 11 [3:4) of 10: new FW ..  locks 0/0                           
+                                node 12 [4:6) of 11: new FW ..  locks 0/0                           
+                                full: 11 of 20 free; swa: 3 of 12 free                              
+   3  sched  scheduler.receive  full: 8 of 20 free; swa: 0 of 12 free                               
+>> 4  sched  scheduler.receive  node 9 [0:3) of 0: FW ..  locks 0/0 -> .. fw backing up  locks 0/0  
+                                node 13 [0:3) of 0: new FW ..  locks 1/1                            
+                                full: 9 of 20 free; swa: 1 of 12 free                               
+held at the end: request r3 holds full of node 13, swa of node 13
 in flight: fwd: a copy waits; d2h: a copy waits
 no neighbouring order was seen to pass
 same oracle: no-host-lock-async (sglang PRs 26728, 27444); free-before-copied (sglang PR 24585); 
@@ -54,7 +39,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+swa",
     "page_size": 1,
@@ -123,26 +108,21 @@ RUN = r"""
       "overlap": true,
       "mixed": false,
       "schedule_policy": "fcfs"
-    }
+    },
+    "served": 2
   },
   "found_by": {"strategy": "uniform", "seed": 21, "schedule": 1},
   "verdict": {
     "oracle": "D1",
     "signature": "the device slots of a backup are free before it has run (full)",
-    "message": "expected device slots [1, 2] held until then, saw [1, 2] are free"
+    "message": "expected device slots [1, 2, 3] held until then, saw [1, 2, 3] are free"
   },
-  "steps": 21,
-  "digest": "a05ae76e7335913f",
-  "marks": {"prefix_hit": 1, "chunked_prefill": 4},
+  "steps": 4,
+  "digest": "f34be7f2db637171",
+  "marks": {"chunked_prefill": 4},
   "order": [
-    ["R0", 1],
-    ["R2", 1],
     ["R3", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 6]
+    ["sched", 3]
   ],
   "draws": []
 }
@@ -761,13 +741,6 @@ class Search:
             current = task if task.state is READY else None
             if task.state is PAUSED:
                 insort(others, task, key=_by_number)
-
-    def _switch(self, kernel, current, index):
-        others = self._others
-        task = others.pop(index - 1)
-        current.rank = (-1.0, kernel.sequence())
-        insort(others, current, key=_by_number)
-        return task
 
     def _next(self):
         others = self._others
@@ -2100,14 +2073,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 import numpy as np
 from harness.explore.kernel import Kernel, Signal
+from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Event
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2118,6 +2092,16 @@ def copy_streams(controller):
     if engine is not None:
         return (engine.device_to_host_stream, engine.host_to_device_stream)
     return (controller.write_stream, controller.load_stream)
+
+async def serve(prompts, post, turn):
+    for prompt in prompts:
+        post(prompt)
+        idle = passes = 0
+        while idle <= SPINS:
+            idle = 0 if await turn() else idle + 1
+            passes += 1
+            if passes > PASSES_ALONE:
+                raise Broken('P1', 'a request that is alone never ends', prompt.rid, 'no end')
 
 class Launch:
 
@@ -2156,7 +2140,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2174,7 +2158,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2198,21 +2184,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2227,9 +2218,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2250,21 +2242,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2283,7 +2269,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2315,14 +2300,16 @@ class World:
 
     async def _process_oldest(self, results):
         batch, result, launch = results[0]
-        await self._synchronize(launch)
-        await self.stand('scheduler.process')
+        await self.synchronize(lambda: launch.done.query())
         results.pop(0)
         self.process(batch, result)
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2354,7 +2341,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2411,7 +2398,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2421,6 +2408,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2428,6 +2417,11 @@ class World:
         for name, stream in self.streams.items():
             if stream.ready:
                 self.issued[name].fire()
+
+    def drain(self):
+        while any((stream.ready for stream in self.streams.values())):
+            for stream in self.streams.values():
+                stream.run_next()
 
     def state(self):
         return None
@@ -2592,15 +2586,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -4,42 +4,36 @@
 VIOLATION  C2.the model reads foreign mamba
   expected r3 at 11: 316039693, saw 0 (never written)
   found by pct, seed 1992572215894689081
-minimal: 5 tasks, 16 steps, 6 switches (from 5 tasks, 16 steps, 6 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  sched  scheduler.serve        one after the other, each alone: r0, r1, r2, r6                
-                                     node 9 [0:12) of 0: new F. fm  locks 0/0                       
-                                     node 10 [12:14) of 9: new FM fm  locks 0/0                     
-                                     node 11 [14:15) of 10: new FM ..  locks 0/0                    
-                                     node 12 [0:12) of 0: new FM fm  locks 0/0                      
-                                     node 16 [12:13) of 12: new F. ..  locks 0/0                    
-                                     node 13 [13:14) of 16: new FM ..  locks 0/0                    
-                                     node 14 [0:1) of 0: new FM fm  locks 0/0                       
-                                     node 15 [1:2) of 14: new FM ..  locks 0/0                      
-                                     full: 8 of 39 free; mamba: 4 of 10 free                        
-    2  sched  scheduler.receive      -                                                              
-    3  sched  scheduler.receive      -                                                              
-    4  sched  scheduler.receive      -                                                              
-    5  sched  scheduler.receive      -                                                              
-    6  R5     client.send            -                                                              
-    7  R3     client.send            -                                                              
-    8  sched  scheduler.idle         -                                                              
-    9  sched  scheduler.receive      node 9 [0:12) of 0: F. fm  locks 0/0 -> FM fm loading  locks   
-                                     3/3                                                            
-                                     node 10 [13:14) of 17: FM fm  locks 0/0 -> FM fm  locks 0/0    
-                                     node 11 [14:15) of 10: FM ..  locks 0/0 -> gone                
-                                     node 12 [0:12) of 0: FM fm  locks 0/0 -> F. fm  locks 0/0      
-                                     node 13 [13:14) of 16: FM ..  locks 0/0 -> gone                
-                                     node 14 [0:1) of 0: FM fm  locks 0/0 -> F. fm  locks 0/0       
-                                     node 15 [1:2) of 14: FM ..  locks 0/0 -> gone                  
-                                     node 17 [12:13) of 9: new F. f.  locks 0/0                     
-                                     full: 7 of 39 free; mamba: 6 of 10 free                        
-   10  sched  scheduler.launch       -                                                              
-   11  h2d    h2d.idle               -                                                              
-   12  h2d    copy.to_device         -                                                              
-   13  h2d    copy.to_device         -                                                              
-   14  sched  scheduler.synchronize  -                                                              
-   15  fwd    fwd.idle               -                                                              
->> 16  fwd    forward.run            -                                                              
+minimal: 5 tasks, 11 steps, 5 switches (from 5 tasks, 11 steps, 5 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                             
+    1  sched  scheduler.serve    one after the other, each alone: r0, r1, r2, r6                   
+                                 node 9 [0:12) of 0: new F. fm  locks 0/0                          
+                                 node 10 [12:14) of 9: new FM fm  locks 0/0                        
+                                 node 11 [14:15) of 10: new FM ..  locks 0/0                       
+                                 node 12 [0:12) of 0: new FM fm  locks 0/0                         
+                                 node 16 [12:13) of 12: new F. ..  locks 0/0                       
+                                 node 13 [13:14) of 16: new FM ..  locks 0/0                       
+                                 node 14 [0:1) of 0: new FM fm  locks 0/0                          
+                                 node 15 [1:2) of 14: new FM ..  locks 0/0                         
+                                 full: 8 of 39 free; mamba: 4 of 10 free                           
+    2  sched  scheduler.receive  -                                                                 
+    3  sched  scheduler.receive  -                                                                 
+    4  sched  scheduler.receive  -                                                                 
+    5  sched  scheduler.receive  -                                                                 
+    6  R5     client.send        -                                                                 
+    7  R3     client.send        -                                                                 
+    8  sched  scheduler.receive  node 9 [0:12) of 0: F. fm  locks 0/0 -> FM fm loading  locks 3/3  
+                                 node 10 [13:14) of 17: FM fm  locks 0/0 -> FM fm  locks 0/0       
+                                 node 11 [14:15) of 10: FM ..  locks 0/0 -> gone                   
+                                 node 12 [0:12) of 0: FM fm  locks 0/0 -> F. fm  locks 0/0         
+                                 node 13 [13:14) of 16: FM ..  locks 0/0 -> gone                   
+                                 node 14 [0:1) of 0: FM fm  locks 0/0 -> F. fm  locks 0/0          
+                                 node 15 [1:2) of 14: FM ..  locks 0/0 -> gone                     
+                                 node 17 [12:13) of 9: new F. f.  locks 0/0                        
+                                 full: 7 of 39 free; mamba: 6 of 10 free                           
+    9  h2d    copy.to_device     -                                                                 
+   10  h2d    copy.to_device     -                                                                 
+>> 11  fwd    forward.run        -                                                                 
 held at the end: load 9 holds full of node 9, mamba of node 9; request r5 holds full of node 9, 
 mamba of node 9; request r3 holds full of node 9, mamba of node 9
 in flight: fwd: a copy waits
@@ -180,17 +174,16 @@ RUN = r"""
     "signature": "the model reads foreign mamba",
     "message": "expected r3 at 11: 316039693, saw 0 (never written)"
   },
-  "steps": 16,
-  "digest": "3a8988523597e8e5",
+  "steps": 11,
+  "digest": "f96fe2d7952d0329",
   "marks": {"prefix_hit": 4, "backup": 4, "load_back": 1, "chunked_prefill": 4},
   "order": [
     ["sched", 5],
     ["R5", 1],
     ["R3", 1],
-    ["sched", 3],
-    ["h2d", 3],
     ["sched", 1],
-    ["fwd", 2]
+    ["h2d", 2],
+    ["fwd", 1]
   ],
   "draws": []
 }
@@ -2126,8 +2119,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2186,7 +2179,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2204,7 +2197,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2228,21 +2223,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2257,9 +2257,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2280,21 +2281,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2313,7 +2308,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2337,9 +2331,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2371,7 +2368,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2428,7 +2425,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2438,6 +2435,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2609,15 +2608,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

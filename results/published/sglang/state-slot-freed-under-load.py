@@ -4,38 +4,35 @@
 VIOLATION  D1.the device slots of a load-back are free before it has run (mamba)
   expected device slots [4] held until then, saw [4] are free
   found by sticky, seed 1
-minimal: 4 tasks, 10 steps, 5 switches (from 4 tasks, 10 steps, 5 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  sched  scheduler.serve        one after the other, each alone: r0, r1, r4, r5, r7, r2        
-                                     node 9 [0:1) of 0: new FM fm  locks 0/0                        
-                                     node 10 [0:12) of 0: new FM fm  locks 0/0                      
-                                     node 11 [12:24) of 10: new FM fm  locks 0/0                    
-                                     node 12 [24:26) of 11: new FM fm  locks 0/0                    
-                                     node 13 [0:12) of 0: new FM fm  locks 0/0                      
-                                     node 14 [12:24) of 13: new FM fm  locks 0/0                    
-                                     node 15 [24:26) of 14: new FM fm  locks 0/0                    
-                                     full: 1 of 54 free; mamba: 3 of 10 free                        
-    2  R3     client.send            -                                                              
-    3  R8     client.send            -                                                              
-    4  sched  scheduler.receive      node 9 [0:1) of 0: FM fm  locks 0/0 -> .. fm  locks 0/0        
-                                     node 11 [12:24) of 10: FM fm  locks 0/0 -> .. fm  locks 0/0    
-                                     node 12 [24:26) of 11: FM fm  locks 0/0 -> .. fm  locks 0/0    
-                                     full: 4 of 54 free; mamba: 5 of 10 free                        
-    5  sched  scheduler.launch       -                                                              
-    6  fwd    fwd.idle               -                                                              
-    7  fwd    forward.run            -                                                              
-    8  sched  scheduler.synchronize  -                                                              
-    9  sched  scheduler.process      -                                                              
->> 10  sched  scheduler.receive      node 10 [0:12) of 0: locks 0/0 -> 1/0                          
-                                     node 11 [12:24) of 10: .. fm  locks 0/0 -> FM fm loading       
-                                     locks 1/1                                                      
-                                     node 12 [25:26) of 17: .. fm  locks 0/0 -> .. fm  locks 0/0    
-                                     node 13 [0:12) of 0: FM fm  locks 0/0 -> .. fm  locks 0/0      
-                                     node 14 [12:24) of 13: FM fm  locks 0/0 -> .. fm  locks 0/0    
-                                     node 15 [24:26) of 14: FM fm  locks 0/0 -> .. fm  locks 0/0    
-                                     node 17 [24:25) of 11: new .. f.  locks 0/0                    
-                                     node 16 [0:12) of 0: new FM ..  locks 1/1                      
-                                     full: 6 of 54 free; mamba: 6 of 10 free                        
+minimal: 4 tasks, 7 steps, 5 switches (from 4 tasks, 7 steps, 5 switches; 0 replays)
+step  task   point              tree: device host, locks by component                               
+   1  sched  scheduler.serve    one after the other, each alone: r0, r1, r4, r5, r7, r2             
+                                node 9 [0:1) of 0: new FM fm  locks 0/0                             
+                                node 10 [0:12) of 0: new FM fm  locks 0/0                           
+                                node 11 [12:24) of 10: new FM fm  locks 0/0                         
+                                node 12 [24:26) of 11: new FM fm  locks 0/0                         
+                                node 13 [0:12) of 0: new FM fm  locks 0/0                           
+                                node 14 [12:24) of 13: new FM fm  locks 0/0                         
+                                node 15 [24:26) of 14: new FM fm  locks 0/0                         
+                                full: 1 of 54 free; mamba: 3 of 10 free                             
+   2  R3     client.send        -                                                                   
+   3  R8     client.send        -                                                                   
+   4  sched  scheduler.receive  node 9 [0:1) of 0: FM fm  locks 0/0 -> .. fm  locks 0/0             
+                                node 11 [12:24) of 10: FM fm  locks 0/0 -> .. fm  locks 0/0         
+                                node 12 [24:26) of 11: FM fm  locks 0/0 -> .. fm  locks 0/0         
+                                full: 4 of 54 free; mamba: 5 of 10 free                             
+   5  fwd    forward.run        -                                                                   
+   6  sched  scheduler.process  -                                                                   
+>> 7  sched  scheduler.receive  node 10 [0:12) of 0: locks 0/0 -> 1/0                               
+                                node 11 [12:24) of 10: .. fm  locks 0/0 -> FM fm loading  locks     
+                                1/1                                                                 
+                                node 12 [25:26) of 17: .. fm  locks 0/0 -> .. fm  locks 0/0         
+                                node 13 [0:12) of 0: FM fm  locks 0/0 -> .. fm  locks 0/0           
+                                node 14 [12:24) of 13: FM fm  locks 0/0 -> .. fm  locks 0/0         
+                                node 15 [24:26) of 14: FM fm  locks 0/0 -> .. fm  locks 0/0         
+                                node 17 [24:25) of 11: new .. f.  locks 0/0                         
+                                node 16 [0:12) of 0: new FM ..  locks 1/1                           
+                                full: 6 of 54 free; mamba: 6 of 10 free                             
 held at the end: request r3 holds full of node 16, mamba of node 16; load 11 holds full of node 10, 
 full of node 11, mamba of node 11
 in flight: h2d: a copy waits
@@ -200,16 +197,16 @@ RUN = r"""
     "signature": "the device slots of a load-back are free before it has run (mamba)",
     "message": "expected device slots [4] held until then, saw [4] are free"
   },
-  "steps": 10,
-  "digest": "1dde15e3c56d0f6d",
+  "steps": 7,
+  "digest": "df694a8afb3c58c5",
   "marks": {"prefix_hit": 4, "backup": 4, "demotion": 3, "chunked_prefill": 10},
   "order": [
     ["sched", 1],
     ["R3", 1],
     ["R8", 1],
-    ["sched", 2],
-    ["fwd", 2],
-    ["sched", 3]
+    ["sched", 1],
+    ["fwd", 1],
+    ["sched", 2]
   ],
   "draws": []
 }
@@ -2191,8 +2188,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2251,7 +2248,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2269,7 +2266,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2293,21 +2292,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2322,9 +2326,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2345,21 +2350,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2378,7 +2377,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2402,9 +2400,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2436,7 +2437,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2493,7 +2494,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2503,6 +2504,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2679,15 +2682,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

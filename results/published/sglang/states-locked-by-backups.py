@@ -4,41 +4,29 @@
 VIOLATION  crash.AssertionError in MambaComponent.prepare_for_caching_req, from cache_unfinished_req
   expected no exception, saw Can not alloc mamba cache
   found by uniform, seed 22
-minimal: 5 tasks, 27 steps, 11 switches (from 5 tasks, 27 steps, 11 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  R0     client.send            -                                                              
-    2  sched  scheduler.receive      full: 17 of 18 free; mamba: 3 of 4 free                        
-    3  sched  scheduler.launch       -                                                              
-    4  fwd    fwd.idle               -                                                              
-    5  fwd    forward.run            -                                                              
-    6  R3     client.send            -                                                              
-    7  R1     client.send            -                                                              
-    8  sched  scheduler.synchronize  -                                                              
-    9  sched  scheduler.process      node 9 [0:1) of 0: new FM fm backing up  locks 1/1             
-   10  sched  scheduler.receive      node 9 [0:1) of 0: locks 1/1 -> 2/2                            
-                                     full: 15 of 18 free; mamba: 2 of 4 free                        
-   11  sched  scheduler.launch       -                                                              
-   12  fwd    fwd.idle               -                                                              
-   13  fwd    forward.run            -                                                              
-   14  sched  scheduler.synchronize  -                                                              
-   15  sched  scheduler.process      -                                                              
-   16  sched  scheduler.receive      node 9 [0:1) of 0: locks 2/2 -> 2/1                            
-                                     node 10 [1:3) of 9: new FM ..  locks 1/1                       
-                                     full: 14 of 18 free; mamba: 1 of 4 free                        
-   17  sched  scheduler.launch       -                                                              
-   18  fwd    fwd.idle               -                                                              
-   19  fwd    forward.run            -                                                              
-   20  sched  scheduler.synchronize  -                                                              
-   21  sched  scheduler.process      node 9 [0:1) of 0: locks 2/1 -> 3/1                            
-                                     node 10 [1:3) of 9: FM ..  locks 1/1 -> FM fm backing up       
-                                     locks 2/1                                                      
-                                     node 11 [3:4) of 10: new FM fm backing up  locks 1/1           
-   22  sched  scheduler.receive      full: 13 of 18 free; mamba: 0 of 4 free                        
-   23  sched  scheduler.launch       -                                                              
-   24  fwd    fwd.idle               -                                                              
-   25  fwd    forward.run            -                                                              
-   26  sched  scheduler.synchronize  -                                                              
->> 27  sched  scheduler.process      -                                                              
+minimal: 5 tasks, 15 steps, 11 switches (from 5 tasks, 15 steps, 11 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                              
+    1  R0     client.send        -                                                                  
+    2  sched  scheduler.receive  full: 17 of 18 free; mamba: 3 of 4 free                            
+    3  fwd    forward.run        -                                                                  
+    4  R3     client.send        -                                                                  
+    5  R1     client.send        -                                                                  
+    6  sched  scheduler.process  node 9 [0:1) of 0: new FM fm backing up  locks 1/1                 
+    7  sched  scheduler.receive  node 9 [0:1) of 0: locks 1/1 -> 2/2                                
+                                 full: 15 of 18 free; mamba: 2 of 4 free                            
+    8  fwd    forward.run        -                                                                  
+    9  sched  scheduler.process  -                                                                  
+   10  sched  scheduler.receive  node 9 [0:1) of 0: locks 2/2 -> 2/1                                
+                                 node 10 [1:3) of 9: new FM ..  locks 1/1                           
+                                 full: 14 of 18 free; mamba: 1 of 4 free                            
+   11  fwd    forward.run        -                                                                  
+   12  sched  scheduler.process  node 9 [0:1) of 0: locks 2/1 -> 3/1                                
+                                 node 10 [1:3) of 9: FM ..  locks 1/1 -> FM fm backing up  locks    
+                                 2/1                                                                
+                                 node 11 [3:4) of 10: new FM fm backing up  locks 1/1               
+   13  sched  scheduler.receive  full: 13 of 18 free; mamba: 0 of 4 free                            
+   14  fwd    forward.run        -                                                                  
+>> 15  sched  scheduler.process  -                                                                  
 held at the end: backup 9 holds full of node 9, mamba of node 9; backup 10 holds full of node 9, 
 full of node 10, mamba of node 10; backup 11 holds full of node 9, full of node 10, full of node 11,
 mamba of node 11; request r1 holds nothing
@@ -62,7 +50,7 @@ VERSION = "0.5.12"
 RUN = r"""
 {
   "format": 1,
-  "tool": "kvtorture 0.1.0",
+  "tool": "kvtorture (checkout)",
   "scenario": {
     "components": "full+mamba",
     "page_size": 1,
@@ -139,22 +127,22 @@ RUN = r"""
     "signature": "AssertionError in MambaComponent.prepare_for_caching_req, from cache_unfinished_req",
     "message": "expected no exception, saw Can not alloc mamba cache"
   },
-  "steps": 27,
-  "digest": "03666e3ceb204403",
+  "steps": 15,
+  "digest": "086b03c978bde7bb",
   "marks": {"prefix_hit": 1, "backup": 1, "chunked_prefill": 2},
   "order": [
     ["R0", 1],
-    ["sched", 2],
-    ["fwd", 2],
+    ["sched", 1],
+    ["fwd", 1],
     ["R3", 1],
     ["R1", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 2]
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 1]
   ],
   "draws": []
 }
@@ -2077,8 +2065,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2127,7 +2115,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2145,7 +2133,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2169,21 +2159,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2198,9 +2193,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2221,21 +2217,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2254,7 +2244,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2278,9 +2267,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2312,7 +2304,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2369,7 +2361,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2379,6 +2371,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2518,15 +2512,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -4,20 +4,16 @@
 VIOLATION  O1.device-swa: free and node
   expected one owner for every slot, saw slot 4 of device-swa is of free, node 19
   found by sticky, seed 2
-minimal: 4 tasks, 9 steps, 4 switches (from 4 tasks, 9 steps, 4 switches; 0 replays)
-step  task   point                  tree: device host, locks by component                 
-   1  R0     client.send            -                                                     
-   2  R1     client.send            -                                                     
-   3  sched  scheduler.receive      full: 21 of 26 free; swa: 21 of 26 free               
-   4  sched  scheduler.launch       -                                                     
-   5  fwd    fwd.idle               -                                                     
-   6  fwd    forward.run            -                                                     
-   7  fwd    forward.run            -                                                     
-   8  sched  scheduler.synchronize  -                                                     
->> 9  sched  scheduler.process      node 19 [0:1) of 9: new FW f. backing up  locks 4/0   
-                                    node 20 [1:2) of 19: new FW fw backing up  locks 3/1  
-                                    node 18 [2:3) of 20: new FW fw backing up  locks 2/2  
-                                    full: 23 of 26 free; swa: 23 of 26 free               
+minimal: 4 tasks, 5 steps, 4 switches (from 4 tasks, 5 steps, 4 switches; 0 replays)
+step  task   point              tree: device host, locks by component                 
+   1  R0     client.send        -                                                     
+   2  R1     client.send        -                                                     
+   3  sched  scheduler.receive  full: 21 of 26 free; swa: 21 of 26 free               
+   4  fwd    forward.run        -                                                     
+>> 5  sched  scheduler.process  node 19 [0:1) of 9: new FW f. backing up  locks 4/0   
+                                node 20 [1:2) of 19: new FW fw backing up  locks 3/1  
+                                node 18 [2:3) of 20: new FW fw backing up  locks 2/2  
+                                full: 23 of 26 free; swa: 23 of 26 free               
 held at the end: request r0 holds full of node 18, swa of node 18, full of node 19, full of node 20;
 backup 19 holds full of node 19; backup 20 holds full of node 19, full of node 20, swa of node 20; 
 backup 18 holds full of node 18, swa of node 18, full of node 19, full of node 20
@@ -108,15 +104,15 @@ RUN = r"""
     "signature": "device-swa: free and node",
     "message": "expected one owner for every slot, saw slot 4 of device-swa is of free, node 19"
   },
-  "steps": 9,
-  "digest": "7a7daeb2c2bbd57d",
+  "steps": 5,
+  "digest": "4d9ad93ee95d2cb3",
   "marks": {},
   "order": [
     ["R0", 1],
     ["R1", 1],
-    ["sched", 2],
-    ["fwd", 3],
-    ["sched", 2]
+    ["sched", 1],
+    ["fwd", 1],
+    ["sched", 1]
   ],
   "draws": []
 }
@@ -2094,8 +2090,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2144,7 +2140,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2162,7 +2158,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2186,21 +2184,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2215,9 +2218,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2238,21 +2242,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2271,7 +2269,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2295,9 +2292,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2329,7 +2329,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2386,7 +2386,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2396,6 +2396,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2624,15 +2626,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -4,126 +4,76 @@
 VIOLATION  crash.RuntimeError in alloc_paged_token_slots_extend
   expected no exception, saw Prefill out of memory. Try to lower your batch size.
   found by pct, seed 7917161569805529772
-minimal: 6 tasks, 91 steps, 45 switches (from 6 tasks, 91 steps, 45 switches; 0 replays)
- step  task   point                  tree: device host, locks by component                          
-    1  R1     client.send            -                                                              
-    2  R6     client.send            -                                                              
-    3  sched  scheduler.serve        one after the other, each alone: r7, r3, r8                    
-                                     node 18 [0:2) of 9: new FW fw  locks 0/0                       
-                                     node 19 [0:4) of 9: new FW fw  locks 0/0                       
-                                     node 20 [4:8) of 19: new FW fw  locks 0/0                      
-                                     node 21 [8:12) of 20: new FW fw  locks 0/0                     
-                                     node 22 [12:14) of 21: new FW fw  locks 0/0                    
-                                     full: 28 of 44 free; swa: 18 of 34 free                        
-    4  sched  scheduler.receive      full: 24 of 44 free; swa: 14 of 34 free                        
-    5  sched  scheduler.launch       -                                                              
-    6  fwd    fwd.idle               -                                                              
-    7  fwd    forward.run            -                                                              
-    8  sched  scheduler.synchronize  -                                                              
-    9  fwd    forward.run            -                                                              
-   10  sched  scheduler.synchronize  -                                                              
-   11  sched  scheduler.process      -                                                              
-   12  sched  scheduler.receive      node 23 [0:4) of 9: new FW fw backing up  locks 2/2            
-                                     full: 20 of 44 free; swa: 10 of 34 free                        
-   13  sched  scheduler.launch       -                                                              
-   14  fwd    fwd.idle               -                                                              
-   15  fwd    forward.run            -                                                              
-   16  sched  scheduler.synchronize  -                                                              
-   17  fwd    forward.run            -                                                              
-   18  sched  scheduler.synchronize  -                                                              
-   19  sched  scheduler.process      -                                                              
-   20  sched  scheduler.receive      node 23 [0:4) of 9: locks 2/2 -> 3/3                           
-                                     node 24 [4:8) of 23: new FW fw backing up  locks 2/2           
-                                     full: 16 of 44 free; swa: 6 of 34 free                         
-   21  sched  scheduler.launch       -                                                              
-   22  fwd    fwd.idle               -                                                              
-   23  fwd    forward.run            -                                                              
-   24  sched  scheduler.synchronize  -                                                              
-   25  fwd    forward.run            -                                                              
-   26  sched  scheduler.synchronize  -                                                              
-   27  sched  scheduler.process      -                                                              
-   28  sched  scheduler.receive      node 23 [0:4) of 9: locks 3/3 -> 4/2                           
-                                     node 24 [4:8) of 23: locks 2/2 -> 3/3                          
-                                     node 25 [8:12) of 24: new FW fw backing up  locks 2/2          
-                                     full: 12 of 44 free; swa: 2 of 34 free                         
-   29  sched  scheduler.launch       -                                                              
-   30  fwd    fwd.idle               -                                                              
-   31  fwd    forward.run            -                                                              
-   32  sched  scheduler.synchronize  -                                                              
-   33  fwd    forward.run            -                                                              
-   34  sched  scheduler.synchronize  -                                                              
-   35  sched  scheduler.process      node 23 [0:4) of 9: locks 4/2 -> 5/2                           
-                                     node 24 [4:8) of 23: locks 3/3 -> 4/4                          
-                                     node 25 [8:12) of 24: locks 2/2 -> 3/3                         
-                                     node 26 [12:14) of 25: new FW fw backing up  locks 2/2         
-   36  sched  scheduler.receive      node 18 [0:2) of 9: FW fw  locks 0/0 -> .. fw  locks 0/0       
-   37  sched  scheduler.launch       -                                                              
-   38  fwd    fwd.idle               -                                                              
-   39  fwd    forward.run            -                                                              
-   40  sched  scheduler.synchronize  -                                                              
-   41  fwd    forward.run            -                                                              
-   42  sched  scheduler.synchronize  -                                                              
-   43  sched  scheduler.process      -                                                              
-   44  sched  scheduler.receive      node 19 [0:4) of 9: FW fw  locks 0/0 -> F. fw  locks 0/0       
-                                     swa: 6 of 34 free                                              
-   45  sched  scheduler.launch       -                                                              
-   46  fwd    fwd.idle               -                                                              
-   47  fwd    forward.run            -                                                              
-   48  sched  scheduler.synchronize  -                                                              
-   49  fwd    forward.run            -                                                              
-   50  sched  scheduler.synchronize  -                                                              
-   51  sched  scheduler.process      -                                                              
-   52  R1     client.wait            -                                                              
-   53  sched  scheduler.receive      full: 8 of 44 free; swa: 2 of 34 free                          
-   54  sched  scheduler.launch       -                                                              
-   55  R6     client.wait            -                                                              
-   56  fwd    fwd.idle               -                                                              
-   57  fwd    forward.run            -                                                              
-   58  sched  scheduler.synchronize  -                                                              
-   59  fwd    forward.run            -                                                              
-   60  sched  scheduler.synchronize  -                                                              
-   61  sched  scheduler.process      -                                                              
-   62  sched  scheduler.receive      node 20 [4:8) of 19: FW fw  locks 0/0 -> F. fw  locks 0/0      
-                                     swa: 6 of 34 free                                              
-   63  sched  scheduler.launch       -                                                              
-   64  fwd    fwd.idle               -                                                              
-   65  fwd    forward.run            -                                                              
-   66  fwd    forward.run            -                                                              
-   67  sched  scheduler.synchronize  -                                                              
-   68  sched  scheduler.process      node 27 [0:4) of 9: new FW fw backing up  locks 1/1            
-   69  sched  scheduler.receive      full: 6 of 44 free; swa: 4 of 34 free                          
-   70  sched  scheduler.launch       -                                                              
-   71  fwd    fwd.idle               -                                                              
-   72  fwd    forward.run            -                                                              
-   73  fwd    forward.run            -                                                              
-   74  sched  scheduler.synchronize  -                                                              
-   75  sched  scheduler.process      -                                                              
-   76  sched  scheduler.receive      -                                                              
-   77  d2h    d2h.idle               -                                                              
-   78  d2h    copy.to_host           -                                                              
-   79  d2h    copy.to_host           -                                                              
-   80  sched  scheduler.launch       -                                                              
-   81  fwd    fwd.idle               -                                                              
-   82  fwd    forward.run            -                                                              
-   83  fwd    forward.run            -                                                              
-   84  sched  scheduler.synchronize  -                                                              
-   85  sched  scheduler.process      node 18 [0:2) of 9: .. fw  locks 0/0 -> gone                   
-                                     node 19 [0:4) of 9: F. fw  locks 0/0 -> F. f.  locks 0/0       
-                                     node 24 [4:8) of 23: locks 4/4 -> 4/3                          
-                                     node 25 [8:12) of 24: locks 3/3 -> 3/2                         
-                                     node 28 [14:20) of 26: new FW fw backing up  locks 1/1         
-   86  sched  scheduler.receive      node 23 [0:4) of 9: FW fw backing up  locks 5/2 -> FW fw       
-                                     locks 4/1                                                      
-   87  d2h    copy.to_host           -                                                              
-   88  sched  scheduler.receive      -                                                              
-   89  sched  scheduler.receive      -                                                              
-   90  R2     client.send            -                                                              
->> 91  sched  scheduler.receive      node 19 [0:4) of 9: locks 0/0 -> 2/0                           
-                                     node 20 [4:8) of 19: F. fw  locks 0/0 -> FW fw  locks 2/2      
-                                     node 21 [8:12) of 20: locks 0/0 -> 2/2                         
-                                     node 22 [12:14) of 21: FW fw  locks 0/0 -> FW fw loading       
-                                     locks 2/2                                                      
-                                     swa: 0 of 34 free                                              
+minimal: 6 tasks, 41 steps, 27 switches (from 6 tasks, 41 steps, 27 switches; 0 replays)
+ step  task   point              tree: device host, locks by component                              
+    1  R1     client.send        -                                                                  
+    2  R6     client.send        -                                                                  
+    3  sched  scheduler.serve    one after the other, each alone: r7, r3, r8                        
+                                 node 18 [0:2) of 9: new FW fw  locks 0/0                           
+                                 node 19 [0:4) of 9: new FW fw  locks 0/0                           
+                                 node 20 [4:8) of 19: new FW fw  locks 0/0                          
+                                 node 21 [8:12) of 20: new FW fw  locks 0/0                         
+                                 node 22 [12:14) of 21: new FW fw  locks 0/0                        
+                                 full: 28 of 44 free; swa: 18 of 34 free                            
+    4  sched  scheduler.receive  full: 24 of 44 free; swa: 14 of 34 free                            
+    5  fwd    forward.run        -                                                                  
+    6  sched  scheduler.process  -                                                                  
+    7  sched  scheduler.receive  node 23 [0:4) of 9: new FW fw backing up  locks 2/2                
+                                 full: 20 of 44 free; swa: 10 of 34 free                            
+    8  fwd    forward.run        -                                                                  
+    9  sched  scheduler.process  -                                                                  
+   10  sched  scheduler.receive  node 23 [0:4) of 9: locks 2/2 -> 3/3                               
+                                 node 24 [4:8) of 23: new FW fw backing up  locks 2/2               
+                                 full: 16 of 44 free; swa: 6 of 34 free                             
+   11  fwd    forward.run        -                                                                  
+   12  sched  scheduler.process  -                                                                  
+   13  sched  scheduler.receive  node 23 [0:4) of 9: locks 3/3 -> 4/2                               
+                                 node 24 [4:8) of 23: locks 2/2 -> 3/3                              
+                                 node 25 [8:12) of 24: new FW fw backing up  locks 2/2              
+                                 full: 12 of 44 free; swa: 2 of 34 free                             
+   14  fwd    forward.run        -                                                                  
+   15  sched  scheduler.process  node 23 [0:4) of 9: locks 4/2 -> 5/2                               
+                                 node 24 [4:8) of 23: locks 3/3 -> 4/4                              
+                                 node 25 [8:12) of 24: locks 2/2 -> 3/3                             
+                                 node 26 [12:14) of 25: new FW fw backing up  locks 2/2             
+   16  sched  scheduler.receive  node 18 [0:2) of 9: FW fw  locks 0/0 -> .. fw  locks 0/0           
+   17  fwd    forward.run        -                                                                  
+   18  sched  scheduler.process  -                                                                  
+   19  sched  scheduler.receive  node 19 [0:4) of 9: FW fw  locks 0/0 -> F. fw  locks 0/0           
+                                 swa: 6 of 34 free                                                  
+   20  fwd    forward.run        -                                                                  
+   21  sched  scheduler.process  -                                                                  
+   22  sched  scheduler.receive  full: 8 of 44 free; swa: 2 of 34 free                              
+   23  fwd    forward.run        -                                                                  
+   24  sched  scheduler.process  -                                                                  
+   25  sched  scheduler.receive  node 20 [4:8) of 19: FW fw  locks 0/0 -> F. fw  locks 0/0          
+                                 swa: 6 of 34 free                                                  
+   26  fwd    forward.run        -                                                                  
+   27  sched  scheduler.process  node 27 [0:4) of 9: new FW fw backing up  locks 1/1                
+   28  sched  scheduler.receive  full: 6 of 44 free; swa: 4 of 34 free                              
+   29  fwd    forward.run        -                                                                  
+   30  sched  scheduler.process  -                                                                  
+   31  sched  scheduler.receive  -                                                                  
+   32  d2h    copy.to_host       -                                                                  
+   33  d2h    copy.to_host       -                                                                  
+   34  fwd    forward.run        -                                                                  
+   35  sched  scheduler.process  node 18 [0:2) of 9: .. fw  locks 0/0 -> gone                       
+                                 node 19 [0:4) of 9: F. fw  locks 0/0 -> F. f.  locks 0/0           
+                                 node 24 [4:8) of 23: locks 4/4 -> 4/3                              
+                                 node 25 [8:12) of 24: locks 3/3 -> 3/2                             
+                                 node 28 [14:20) of 26: new FW fw backing up  locks 1/1             
+   36  sched  scheduler.receive  node 23 [0:4) of 9: FW fw backing up  locks 5/2 -> FW fw  locks    
+                                 4/1                                                                
+   37  d2h    copy.to_host       -                                                                  
+   38  sched  scheduler.receive  -                                                                  
+   39  sched  scheduler.receive  -                                                                  
+   40  R2     client.send        -                                                                  
+>> 41  sched  scheduler.receive  node 19 [0:4) of 9: locks 0/0 -> 2/0                               
+                                 node 20 [4:8) of 19: F. fw  locks 0/0 -> FW fw  locks 2/2          
+                                 node 21 [8:12) of 20: locks 0/0 -> 2/2                             
+                                 node 22 [12:14) of 21: FW fw  locks 0/0 -> FW fw loading  locks    
+                                 2/2                                                                
+                                 swa: 0 of 34 free                                                  
 held at the end: backup 24 holds full of node 23, swa of node 23, full of node 24, swa of node 24; 
 backup 25 holds full of node 23, full of node 24, swa of node 24, full of node 25, swa of node 25; 
 backup 26 holds full of node 23, full of node 24, swa of node 24, full of node 25, swa of node 25, 
@@ -269,8 +219,8 @@ RUN = r"""
     "signature": "RuntimeError in alloc_paged_token_slots_extend",
     "message": "expected no exception, saw Prefill out of memory. Try to lower your batch size."
   },
-  "steps": 91,
-  "digest": "3e14a28a36853c46",
+  "steps": 41,
+  "digest": "9b6ae02c1430b6ec",
   "marks": {
     "prefix_hit": 6,
     "demotion": 1,
@@ -281,46 +231,28 @@ RUN = r"""
   "order": [
     ["R1", 1],
     ["R6", 1],
-    ["sched", 3],
-    ["fwd", 2],
-    ["sched", 1],
-    ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 1],
-    ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 1],
-    ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 1],
-    ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 1],
-    ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 2],
-    ["sched", 1],
+    ["sched", 2],
     ["fwd", 1],
     ["sched", 2],
-    ["R1", 1],
-    ["sched", 2],
-    ["R6", 1],
-    ["fwd", 2],
-    ["sched", 1],
     ["fwd", 1],
-    ["sched", 4],
-    ["fwd", 3],
-    ["sched", 4],
-    ["fwd", 3],
-    ["sched", 3],
-    ["d2h", 3],
-    ["sched", 1],
-    ["fwd", 3],
-    ["sched", 3],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["fwd", 1],
+    ["sched", 2],
+    ["d2h", 2],
+    ["fwd", 1],
+    ["sched", 2],
     ["d2h", 1],
     ["sched", 2],
     ["R2", 1],
@@ -2256,8 +2188,8 @@ from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import field_of
-CACHE = ('cache',)
-SERVE = 'scheduler.serve'
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
 PASSES_AT_REST = 40
 PASSES_ALONE = 1000
@@ -2316,7 +2248,7 @@ class Watcher(Protocol):
 
 class World:
 
-    def __init__(self, release, scenario, *, kernel=None, changed=None, answers=None):
+    def __init__(self, release, scenario, *, kernel=None, changed=None):
         self.kernel = kernel or Kernel()
         self.release = release
         self.shape = shape_of(scenario)
@@ -2334,7 +2266,9 @@ class World:
         self.in_flight = []
         self.inbox = []
         self._changed = changed or Signal('changed')
-        self._answers = answers or Signal('answers')
+        self._answers = {prompt.rid: Signal('answer') for prompt in self.prompts}
+        self._result = Signal('result')
+        self._awaits = lambda: True
         self.issued = {}
         self.streams = {'fwd': self.scheduler.forward_stream}
         controller = self.cache.cache_controller
@@ -2358,21 +2292,26 @@ class World:
                 spawn(f'A{prompt.id}', self._leave(prompt))
 
     async def _client(self, prompt):
-        while prompt.waits_for is not None and prompt.waits_for not in self.ended:
-            await self.kernel.wait(self._answers, 'client.think')
-        await self.kernel.point('client.send', ('inbox',))
+        if prompt.waits_for is None or prompt.waits_for in self.ended:
+            await self.kernel.point('client.send', INBOX)
+        else:
+            await self.kernel.wait(self.answer_to(prompt.waits_for), 'client.send', INBOX)
         self.post(prompt)
-        while prompt.rid not in self.ended:
-            await self.kernel.wait(self._answers, 'client.wait')
+        await self.kernel.wait(self.answer_to(prompt.rid), 'client.wait')
+
+    def answer_to(self, rid):
+        return self._answers[rid]
 
     async def run_stream(self, name):
         stream = self.streams[name]
         point = {'fwd': 'forward.run', 'd2h': 'copy.to_host', 'h2d': 'copy.to_device'}[name]
         while True:
+            if stream.ready:
+                await self.kernel.point(point, CACHE)
+            else:
+                await self.kernel.wait(self.issued[name], point, CACHE)
             if not stream.ready:
-                await self.kernel.wait(self.issued[name], f'{name}.idle')
                 continue
-            await self.kernel.point(point, CACHE)
             if (copy := stream.next_copy) is not None:
                 for watcher in self.watchers:
                     watcher.copies(copy)
@@ -2387,9 +2326,10 @@ class World:
         idle = 0
         while True:
             if idle > SPINS and (not self.inbox):
-                await self.kernel.wait(self._changed, 'scheduler.idle')
+                await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
-            await self.turn()
+            else:
+                await self.turn()
             self.receive()
             busy = await run(results)
             idle = 0 if busy else idle + 1
@@ -2410,21 +2350,15 @@ class World:
         self.serving = False
 
     async def turn(self):
-        await self.kernel.point('scheduler.receive', CACHE)
-
-    async def stand(self, point):
-        if not self.serving:
-            await self.kernel.point(point, CACHE)
+        await self.kernel.point(RECEIVE, CACHE)
 
     async def _pass(self, results):
         scheduler = self.scheduler
         batch = self.schedule()
         self.settle()
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
-            await self._synchronize(launch)
-            await self.stand('scheduler.process')
+            await self.synchronize(lambda: launch.done.query())
             self.process(batch, result)
         else:
             scheduler.on_idle()
@@ -2443,7 +2377,6 @@ class World:
         if disabled:
             await self._process_oldest(results)
         if batch:
-            await self.stand('scheduler.launch')
             launch, result = self.launch(batch)
             if self.era.barrier == 'launch':
                 self.wait_for_forward()
@@ -2467,9 +2400,12 @@ class World:
         scheduler.cur_batch = batch = scheduler.get_next_batch_to_run()
         return batch
 
-    async def _synchronize(self, launch):
-        while not launch.done.query():
-            await self.kernel.wait(self._changed, 'scheduler.synchronize')
+    async def synchronize(self, done):
+        if not self.serving and done():
+            await self.kernel.point(PROCESS, CACHE)
+        while not done():
+            self._awaits = done
+            await self.kernel.wait(self._result, PROCESS, CACHE)
 
     def post(self, item):
         self.inbox.append(item)
@@ -2501,7 +2437,7 @@ class World:
             if launch.copied[0] is not None and (not self.era.waits_to_copy):
                 stream.issue('states', lambda: self._prepare_states(launch))
             stream.wait_event(launch.awaits)
-        if self.era.graphs:
+        if self.era.graphs and self.shape.overlap and (not launch.extending):
             stream.issue('begin', lambda: None)
             launch.begun.record(stream)
         stream.issue('forward', lambda: self._forward(launch))
@@ -2558,7 +2494,7 @@ class World:
     def answered(self, req):
         self.ended[req.rid] = type(req.finished_reason).__name__
         self.live.pop(req.rid, None)
-        self._answers.fire()
+        self._answers[req.rid].fire()
 
     def settle(self):
         self._start_streams()
@@ -2568,6 +2504,8 @@ class World:
     def kick(self):
         self._start_streams()
         self._changed.fire()
+        if self._awaits():
+            self._result.fire()
 
     def _start_streams(self):
         if self.serving:
@@ -2712,15 +2650,14 @@ class Pair:
         self.kernel = Kernel()
         self.ranks = []
         self._processes = []
-        changed, answers = (Signal('changed'), Signal('answers'))
+        self._changed = changed = Signal('changed')
         for _ in range(RANKS):
-            world = World(release, scenario, kernel=self.kernel, changed=changed, answers=answers)
+            world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
-        self._changed, self._answers = (changed, answers)
         self._results = []
         self.skewed = 0
 ''',

@@ -45,4 +45,6 @@ def test_a_server_is_told_in_the_knobs_that_small_worlds_have() -> None:
     words = words_of(shape, era)
     assert "policy=write_back" in words
     assert "overlap=false" in words
+    assert "running=1" in words
     assert not [word for word in words if word.startswith("page_size")]
+    assert "running=3" in words_of(shape._replace(running=64), era)

@@ -1,6 +1,7 @@
 """A soak of a release: what needs no release, and one that does."""
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -168,7 +169,9 @@ def test_a_soak_of_a_release_passes_twice_alike_and_leaves_a_run(tmp_path: Path)
 
 
 @pytest.mark.sglang
-def test_a_soak_ends_at_the_first_violation_and_tells_what_led_to_it(tmp_path: Path) -> None:
+def test_a_soak_ends_at_a_violation_and_the_hunt_that_it_names_finds_the_same(
+    tmp_path: Path,
+) -> None:
     here("0.5.12")
     words = ["--workload", "chat", "--num-requests", "250", "--request-rate", "2"]
     words += ["--device-pages", "1000", "--chunked-prefill-size", "4096", "--components", "full"]
@@ -182,6 +185,15 @@ def test_a_soak_ends_at_the_first_violation_and_tells_what_led_to_it(tmp_path: P
     assert (found["oracle"], len(found["last"])) == ("crash", 40)
     assert "release_component_lock" in found["signature"]
     assert (run / "report.html").is_file()
+    printed = shlex.split(found["hunt"])
+    assert printed[:2] == ["python", "bench.py"]
+    command = [sys.executable, *printed[1:], "--shrink", "1s", "--json"]
+    done = subprocess.run(
+        [*command, "--output-dir", str(tmp_path / "hunt")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    (same,) = json.loads(done.stdout)["findings"]
+    assert same["kind"] == f"{found['oracle']}.{found['signature']}"
 
 
 @pytest.mark.parametrize(
