@@ -134,3 +134,12 @@ def window_locked_for_life(cache: UnifiedCache) -> None:
     The window pool is held by windows that nobody reads any more.
     """
     patch(cache.locks, "narrow", lambda original, lock, component: None)
+
+
+@family.fault("crash", "P2")
+def stuck_host_copies_counted(cache: UnifiedCache) -> None:
+    """Host copies that a failed load-back's holder still needs count as room on the host.
+
+    Room is promised that nobody can make: whoever goes for it finds no victim.
+    """
+    patch(cache.residency, "_stuck_pages", lambda original: 0)
