@@ -81,7 +81,7 @@ def required(search: Search) -> tuple[str, ...]:
     if search.scenario is not None or search.fault or search.towards:
         return ()
     known = {m.mark for m in meanings_of(search.target)}
-    return tuple(mark for mark in required_of(search.target) if mark in known)
+    return tuple(mark for mark in required_of(search.target, dict(search.held)) if mark in known)
 
 
 def _search(flags: Mapping[str, Any]) -> tuple[Search, int]:

@@ -1,6 +1,6 @@
 """What is hunted: the reference cache, with a fault or without, or a release of SGLang."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from harness.hunt.scenario import simpler
 from harness.hunt.story import Story, tell
 from harness.targets.sglang import marks as release
 from harness.targets.sglang.environment import check_known, folder_of
+from harness.targets.sglang.eras import era_of
 
 REFERENCE = "reference"
 # Marks that a hunt of the clean reference must have reached before it may call itself passed.
@@ -60,9 +61,13 @@ def meanings_of(name: str) -> tuple[Mark, ...]:
     return tuple(Mark(*item) for item in (MEANINGS if name == REFERENCE else release.MEANINGS))
 
 
-def required_of(name: str) -> tuple[str, ...]:
-    """The marks without which a hunt over whole swarms has not passed."""
-    return REQUIRED if name == REFERENCE else release.REQUIRED
+def required_of(name: str, held: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The marks without which a hunt over whole swarms, but for what is held, has not passed."""
+    if name == REFERENCE:
+        return REQUIRED
+    era = era_of(version_in(name))
+    stored = era is not None and era.storage and release.may_store(held or {})
+    return (*release.REQUIRED, *(release.REQUIRED_WITH_STORAGE if stored else ()))
 
 
 def check_target(name: str) -> None:

@@ -8,10 +8,10 @@ Invariant: which rank runs is decided here and never by the operating system.
 """
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from harness.targets.sglang.baton import Baton
 from harness.targets.sglang.broken import Broken
 
 T = TypeVar("T")
@@ -45,63 +45,24 @@ class Call(NamedTuple):
         return f"{self.kind} {self.op}", () if self.tensor is None else tuple(self.tensor.shape)
 
 
-class _Abandoned(BaseException):
-    """The run ended while this rank waited."""
-
-
-class _Part(threading.Thread, Generic[T]):
+class _Part(Baton, Generic[T]):
     """One rank's share of a common step. `call` is what it waits for, None when it has ended."""
 
-    current: "_Part[Any] | None" = None
-
     def __init__(self, work: Callable[[], T], own: Own) -> None:
-        super().__init__(daemon=True)
-        self.call: Call | None = None
+        super().__init__(self._do)
         self.result: T | None = None
-        self.error: BaseException | None = None
-        self._work = work
+        self._share = work
         self._own = own
-        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
-        self._abandoned = False
         self.start()
 
-    def run(self) -> None:
-        try:
-            self._wait()
-            self.result = self._work()
-        except _Abandoned:
-            pass
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.call = None
-            self._stopped.release()
+    def _do(self) -> None:
+        self.result = self._share()
 
     def advance(self) -> None:
         """Run until it waits for the others or ends."""
-        _Part.current = self
         self._own.enter()
-        self._go.release()
-        self._stopped.acquire()
+        super().advance()
         self._own.leave()
-        _Part.current = None
-
-    def agree(self, call: Call) -> None:
-        """Of the rank that runs: wait for the others."""
-        self.call = call
-        self._stopped.release()
-        self._wait()
-        self.call = None
-
-    def abandon(self) -> None:
-        self._abandoned = True
-        self._go.release()
-        self.join()
-
-    def _wait(self) -> None:
-        self._go.acquire()
-        if self._abandoned:
-            raise _Abandoned
 
 
 def together(works: Sequence[Callable[[], T]], owns: Sequence[Own]) -> list[T]:
@@ -181,8 +142,8 @@ def install() -> None:
 
 
 def _ask(kind: str, tensor: Any, op: Any) -> None:
-    assert _Part.current is not None, "an agreement outside a common step"
+    assert Baton.current is not None, "an agreement outside a common step"
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_name.startswith(WRAPPERS):
         frame = frame.f_back
-    _Part.current.agree(Call(kind, frame.f_code.co_name, tensor, op))
+    Baton.current.agree(Call(kind, frame.f_code.co_name, tensor, op))

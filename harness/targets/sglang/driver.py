@@ -8,6 +8,7 @@ by step (`World`), the model's forward pass moves fingerprints, and answers go t
 Invariant: the cache is called by the release's code alone.
 """
 
+import json
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
@@ -239,7 +240,19 @@ def _server_args(release: Release, shape: Shape) -> Any:
         device="cpu",
         model_config=_model(shape),
         _model_config=_model(shape),  # where later releases remember it
+        **_storage_args(shape),
     )
+
+
+def _storage_args(shape: Shape) -> dict[str, Any]:
+    """A launch's arguments of its storage."""
+    if not shape.storage:
+        return {}
+    return {
+        "hicache_storage_backend": shape.storage,
+        "hicache_storage_prefetch_policy": shape.prefetch,
+        "hicache_storage_backend_extra_config": json.dumps({"prefetch_threshold": shape.threshold}),
+    }
 
 
 def _model(shape: Shape) -> Any:

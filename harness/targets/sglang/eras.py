@@ -22,6 +22,7 @@ class Era(NamedTuple):
     all_three: bool = (
         False  # there is a copy controller for FULL, SWA and recurrent states together
     )
+    storage: bool = True  # its unified cache prefetches
 
     @property
     def wheel(self) -> str:
@@ -36,7 +37,13 @@ class Era(NamedTuple):
 
 LATE: dict[str, Any] = {"barrier": "launch", "graphs": True, "plans": True, "all_three": True}
 ERAS = (
-    Era("0.5.12", "monolith", "one tree class, ongoing copies by node", small_host=False),
+    Era(
+        "0.5.12",
+        "monolith",
+        "one tree class, ongoing copies by node",
+        small_host=False,
+        storage=False,
+    ),
     Era("0.5.13", "monolith", "host locks", barrier="schedule", small_host=False),
     Era("0.5.15", "monolith", "copies by layer groups", barrier="schedule", graphs=True),
     Era("0.5.18", "core", "a tree core, node ids", **LATE),

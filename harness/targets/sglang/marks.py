@@ -1,8 +1,9 @@
 """What a run over a release reached: a clean run counts only if it was not an empty one."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from harness.targets.sglang.view import View
+from harness.targets.sglang.view import View, among, slots_of
 from harness.targets.sglang.world import Row, World
 
 
@@ -25,9 +26,26 @@ MEANINGS = (
     Meaning("abort", "a client left before its answer was complete"),
     Meaning("chunked_prefill", "a prompt was computed in chunks"),
     Meaning("turn", "a later turn of a conversation was served"),
+    Meaning("prefetch", "storage was asked for more of a prompt"),
+    Meaning("prefetch_hit", "host pages were filled from storage for a prompt that waits"),
+    Meaning("prefetch_revoked", "a prefetch ended before host pages were given to it"),
+    Meaning("prefetch_cut_short", "a prefetch ended before all of its pages had come"),
+    Meaning("prefetch_grafted", "pages from storage became a node"),
+    Meaning("persisted", "storage was given pages"),
     Meaning("ranks_skewed", "the copies of two ranks had come to different points"),
 )
+# What a run with storage must reach beside them.
+REQUIRED_WITH_STORAGE = ("prefetch_hit", "prefetch_grafted", "persisted")
 REQUIRED = ("prefix_hit", "backup", "demotion", "load_back", "host_eviction", "chunked_prefill")
+
+
+def may_store(held: Mapping[str, Any]) -> bool:
+    """Whether servers that are held to this can have storage."""
+    return (
+        bool(held.get("storage", "file"))
+        and held.get("ranks", 1) == 1
+        and bool(held.get("ratio", 1))
+    )
 
 
 class Marks:
@@ -39,12 +57,17 @@ class Marks:
         self._view = view
         self._before: dict[int, Any] = {}
         self._loading: set[int] = set()
+        self._asked: dict[int, Any] = {}  # operations of prefetches, by their numbers
 
     def reads(self, row: Row) -> None:
         if row.start and row.stop > row.start + 1:
             self.counts["prefix_hit"] += 1
 
     def copies(self, copy: object) -> None: ...
+
+    def pages(self, page: object) -> None: ...
+
+    def kept(self, key: str, prints: object) -> None: ...
 
     def settled(self) -> None:
         counts, world = self.counts, self._world
@@ -69,6 +92,8 @@ class Marks:
             counts["split_with_copy_in_flight"] += state[3] < before[3] and in_flight
         for node_id, before in self._before.items():
             counts["host_eviction"] += node_id not in after and before[1]
+        if world.background is not None:
+            self._storage(world.background.storage.kept)
         counts["load_back"] += len(loading - self._loading)
         counts["loads_overlap"] += len(loading) > 1
         counts["retraction"] += any(req.is_retracted for req in world.live.values())
@@ -77,3 +102,25 @@ class Marks:
         counts["abort"] = sum(kind == "FINISH_ABORT" for kind in world.ended.values())
         counts["turn"] = sum(p.after is not None and p.rid in world.ended for p in world.prompts)
         self._before, self._loading = after, loading
+
+    def _storage(self, kept: int) -> None:
+        asked = {info[3].id: info[3] for info in self._world.cache.ongoing_prefetch.values()}
+        counts, before = self.counts, self._asked
+        counts["persisted"] = kept
+        counts["prefetch"] += len(asked.keys() - before.keys())
+        for number, operation in before.items():
+            if number in asked:
+                continue
+            read = int(operation.completed_tokens)
+            whole = len(operation.hash_value) * self._world.shape.page_size
+            if not whole or operation.host_indices is None:
+                counts["prefetch_revoked"] += 1
+                continue
+            counts["prefetch_cut_short"] += read < whole
+            counts["prefetch_hit"] += read > 0
+            slots = slots_of(operation.host_indices[:read])
+            nodes = [node.host["full"] for node in self._view.nodes()]
+            counts["prefetch_grafted"] += slots is not None and any(
+                mine is not None and bool(len(among(slots, mine))) for mine in nodes
+            )
+        self._asked = asked

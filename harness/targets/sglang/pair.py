@@ -17,7 +17,8 @@ from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Device
 from harness.targets.sglang.prompts import Prompt
 from harness.targets.sglang.release import Release
-from harness.targets.sglang.world import CACHE, INBOX, RECEIVE, SERVE, SPINS, Launch, World, serve
+from harness.targets.sglang.serving import SPINS, serve
+from harness.targets.sglang.world import CACHE, INBOX, RECEIVE, SERVE, Launch, World
 
 RANKS = 2
 T = TypeVar("T")

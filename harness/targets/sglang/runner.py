@@ -66,6 +66,11 @@ class _Stage:
     def start(self) -> None:
         (self.pair or self.seats[0].world).start()
 
+    def close(self) -> None:
+        """The run is over."""
+        for seat in self.seats:
+            seat.world.close()
+
     def rest(self) -> None:
         """Everything has ended: is all as it should be? Ranks are compared while they run."""
         if self.pair is None:
@@ -99,8 +104,15 @@ class ReleaseRunner:
         if spectator is not None:
             spectator.begin(stage.seats)
             kernel.on_step, kernel.after_step = spectator.on_step, spectator.after_step
-        stage.start()
         search = Search(chooser)
+        try:
+            return self._run(stage, search, spectator)
+        finally:
+            stage.close()
+
+    def _run(self, stage: _Stage, search: Search, spectator: Spectator | None) -> Outcome:
+        stage.start()
+        kernel = stage.kernel
         ended = kernel.run(search, step_limit=STEP_LIMIT)
         if isinstance(ended.error, Divergence):
             raise ended.error

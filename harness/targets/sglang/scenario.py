@@ -34,8 +34,20 @@ PLAIN: dict[str, Any] = {
     "mixed": False,
     "schedule_policy": "fcfs",
     "running": 1,
+    "storage": "",
+    "prefetch": "best_effort",
+    "batch": 128,
+    "threshold": 1,
 }
 POLICIES = ("write_through", "write_through_selective", "write_back")
+STORAGE: dict[str, Knob] = {
+    "storage": Options(("", "", "file")),
+    "prefetch": Options(("best_effort", "wait_complete", "timeout")),
+    "threshold": Options((1, 1, 4, 12)),  # tokens that are worth a prefetch
+    "batch": Options((128, 1, 3)),  # pages in a call of the storage
+    "stored": Options((0, 4, 99)),  # pages of each prompt that another server has put in
+    "failing": Feature(0.25),  # storage refuses pages and loses some
+}
 
 
 def swarm(era: Era | None = None) -> Swarm:
@@ -64,6 +76,7 @@ def swarm(era: Era | None = None) -> Swarm:
             "mixed": Feature(0.1),
             "schedule_policy": Options(("fcfs", "lpm")),
             "requests": Many(_REQUEST, 1, 10),
+            **(STORAGE if era is None or era.storage else {}),
         },
         fixed={},
     )
@@ -76,7 +89,7 @@ def simpler(scenario: Scenario) -> Iterator[Scenario]:
     sizes = shape_of(scenario)
     pinned = scenario if "sizes" in scenario else {**scenario, "sizes": sizes._asdict()}
     yield from _served(pinned)
-    for name in ("requests", "stretch", "ranks", "together"):
+    for name in ("requests", "stretch", "ranks", "together", "stored", "failing"):
         if name in pinned:
             for value in swarm().knobs[name].smaller(pinned[name]):
                 yield {**pinned, name: value}
@@ -163,7 +176,15 @@ def shape_of(scenario: Scenario) -> Shape:
         overlap=scenario["overlap"] and not mamba,
         mixed=scenario["mixed"],
         schedule_policy=scenario["schedule_policy"],
+        **_storage(scenario),
     )
+
+
+def _storage(scenario: Scenario) -> dict[str, Any]:
+    """Storage needs a host tier. Replay files from before it was drawn do not say."""
+    if not scenario.get("storage") or not scenario["ratio"] or scenario.get("ranks", 1) > 1:
+        return {}
+    return {name: scenario[name] for name in ("storage", "prefetch", "threshold", "batch")}
 
 
 def _has(scenario: Scenario, component: str) -> bool:

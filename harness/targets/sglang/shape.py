@@ -23,6 +23,10 @@ class Shape(NamedTuple):
     overlap: bool
     mixed: bool
     schedule_policy: str
+    storage: str = ""  # its backend, "" without storage
+    prefetch: str = "best_effort"
+    threshold: int = 1  # tokens that are worth a prefetch
+    batch: int = 128  # pages in one call of the storage
 
     @property
     def hierarchical(self) -> bool:

@@ -318,6 +318,10 @@ class Moved:
         else:
             self._to_device += moved
 
+    def pages(self, page: object) -> None: ...
+
+    def kept(self, key: str, prints: object) -> None: ...
+
     def settled(self) -> None: ...
 
     def counters(self) -> dict[str, Number]:

@@ -35,6 +35,14 @@ class Node(NamedTuple):
         return self.start + len(self.tokens)
 
 
+class Claim(NamedTuple):
+    """Host slots of one component that are neither free nor a node's."""
+
+    owner: str
+    component: str
+    slots: Slots
+
+
 class Held(NamedTuple):
     """A running request's tokens: [0, `cached`) are the cache's, up to `allocated` its own; its own
     before `window_from` are no longer in the window."""
@@ -87,6 +95,11 @@ class View:
     def reads(self, row: object) -> None: ...
 
     def copies(self, copy: object) -> None: ...
+
+    def pages(self, page: object) -> None:
+        self.forget()
+
+    def kept(self, key: str, prints: object) -> None: ...
 
     settled = forget
 
@@ -168,6 +181,29 @@ class View:
         free = [pool.free_slots, *getattr(pool, "release_slots", ())]  # set aside from 0.5.17 on
         return np.concatenate([np.asarray(slots, dtype=np.int64) for slots in free])
 
+    def staged(self) -> list[Claim]:
+        """What prefetches hold of the host pools, and what waits to be given back to them."""
+        controller = self.cache.cache_controller
+        claims = []
+        for info in self.cache.ongoing_prefetch.values():
+            operation, transfers = info[3], info[5]
+            name = f"prefetch {operation.request_id}"
+            claims.append(Claim(name, "full", _unread(operation, controller)))
+            for one in (one for items in transfers.values() for one in items):
+                slots = slots_of(one.host_indices)
+                if str(one.name) in self.components and slots is not None:
+                    claims.append(Claim(name, str(one.name), slots))
+        queues = {"full": controller.host_mem_release_queue}
+        queues |= {str(name): q for name, q in controller.extra_host_mem_release_queues.items()}
+        for component, queue in queues.items():
+            pages = [page.numpy().astype(np.int64) for page in queue.queue]
+            if component in self.components and pages:
+                claims.append(Claim("given back", component, np.concatenate(pages)))
+        return claims
+
+    def component_of(self, host_pool: Any) -> str:
+        return next(name for name in self.components if self._host_pool(name) is host_pool)
+
     def host_size(self, component: str) -> int:
         return int(self._host_pool(component).size)
 
@@ -184,6 +220,17 @@ class View:
 
     def host_rows(self, component: str) -> Slots:
         return np.asarray(prints_of(self._host_pool(component)).numpy())
+
+
+def _unread(operation: Any, controller: Any) -> Slots:
+    """The FULL slots of a prefetch: all of them until its reading begins, then those that it has
+    read; in between the thread that reads gives the rest back by itself."""
+    slots = slots_of(operation.host_indices)
+    if slots is None:
+        return EMPTY
+    waiting = [*controller.prefetch_queue.queue, *controller.prefetch_buffer.queue]
+    begun = not any(operation is one for one in waiting)
+    return slots[: int(operation.completed_tokens)] if begun else slots
 
 
 def tree_of(cache: Any) -> Any:

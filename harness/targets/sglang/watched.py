@@ -55,6 +55,10 @@ class Watched:
         for oracle in self._oracles:
             oracle.copies(copy)
 
+    def pages(self, page: object) -> None: ...
+
+    def kept(self, key: str, prints: object) -> None: ...
+
     def settled(self) -> None:
         self._settled += 1
         if self._settled % self._look_every:

@@ -12,27 +12,27 @@ between the launch of a batch and the processing of its result, as on a GPU, and
 Invariant: the scenario and the choices decide everything.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Protocol
 
 import numpy as np
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.targets.sglang.broken import Broken
+from harness.targets.sglang.background import background_of
 from harness.targets.sglang.device import Copy, Device, Event, Stream
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.scenario import shape_of
+from harness.targets.sglang.serving import SPINS, serve
+from harness.targets.sglang.storage import Page, Prints
 from harness.targets.sglang.tokens import ANSWER, grow
-from harness.targets.sglang.view import field_of
+from harness.targets.sglang.view import NAMES, field_of
 
 CACHE, INBOX = ("cache",), ("inbox",)
 SERVE, RECEIVE, PROCESS = "scheduler.serve", "scheduler.receive", "scheduler.process"
-SPINS = 3  # passes without a batch before the loop waits for something to change
 PASSES_AT_REST = 40
-PASSES_ALONE = 1_000  # of one request with nobody beside it
 Pass = Callable[[list[Any]], Awaitable[bool]]
 
 
@@ -42,22 +42,6 @@ def copy_streams(controller: Any) -> tuple[Stream, Stream]:
     if engine is not None:
         return engine.device_to_host_stream, engine.host_to_device_stream
     return controller.write_stream, controller.load_stream
-
-
-async def serve(
-    prompts: Sequence[Prompt],
-    post: Callable[[Prompt], None],
-    turn: Callable[[], Awaitable[bool]],
-) -> None:
-    """One request after the other, with nobody beside it, each until the loop has nothing to do."""
-    for prompt in prompts:
-        post(prompt)
-        idle = passes = 0
-        while idle <= SPINS:
-            idle = 0 if await turn() else idle + 1
-            passes += 1
-            if passes > PASSES_ALONE:
-                raise Broken("P1", "a request that is alone never ends", prompt.rid, "no end")
 
 
 class Launch:
@@ -113,6 +97,10 @@ class Watcher(Protocol):
 
     def copies(self, copy: Copy) -> None: ...
 
+    def pages(self, page: Page) -> None: ...
+
+    def kept(self, key: str, prints: Prints) -> None: ...
+
     def settled(self) -> None: ...
 
 
@@ -132,6 +120,7 @@ class World:
         self.release = release
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
+        self.background = background_of(release, scenario, self.shape, self.kernel)
         self.scheduler, self.pools = make_scheduler(release, self.shape, self.answered)
         # Replay files from before this was drawn do not say: there it was one at a time.
         release.allow_running(self.shape.running if scenario.get("together") else 1)
@@ -158,12 +147,18 @@ class World:
         for name, stream in self.streams.items():
             stream.name, stream.deferred = name, True
             self.issued[name] = Signal(f"{name}.issued")
+        if self.background is not None:
+            kinds = [NAMES[int(kind)] for kind in self.cache.tree_components]
+            self.background.hold(self.prompts, kinds)
+            self.background.report_to(lambda: self.watchers, self.kick)
 
     def start(self) -> None:
         spawn = self.kernel.spawn
         spawn("sched", self._loop(), daemon=True)
         for name in self.streams:
             spawn(name, self.run_stream(name), daemon=True)
+        if self.background is not None:
+            self.background.start(self.cache)
         for prompt in self.prompts:
             if prompt.served:
                 continue
@@ -354,6 +349,8 @@ class World:
         self.scheduler.init_req_max_new_tokens(req)
         self.truth[prompt.rid] = grow(tokens, ANSWER, prompt.answer + 2)
         self.live[prompt.rid] = req
+        if self.background is not None:
+            self.background.learn(self.truth[prompt.rid])
         self.scheduler._add_request_to_queue(req)
 
     def launch(self, batch: Any) -> tuple[Launch, Any]:
@@ -451,6 +448,8 @@ class World:
         for name, stream in self.streams.items():
             if stream.ready:
                 self.issued[name].fire()
+        if self.background is not None:
+            self.background.wake()
 
     def rest(self) -> None:
         """All requests have ended: what is in flight lands, and the loop turns until it is idle."""
@@ -470,11 +469,19 @@ class World:
                 return
             self.settle()
 
+    def close(self) -> None:
+        """The run is over, however it ended."""
+        if self.background is not None:
+            self.background.close()
+
     def drain(self) -> None:
-        """All that waits in a stream runs."""
-        while any(stream.ready for stream in self.streams.values()):
+        """All that waits in a stream or for storage runs."""
+        storage = self.background
+        while any(s.ready for s in self.streams.values()) or (storage and storage.behind):
             for stream in self.streams.values():
                 stream.run_next()
+            if storage is not None:
+                storage.run()
 
     def state(self) -> Hashable:
         return None

@@ -1,6 +1,6 @@
 """A tree as releases keep one, small enough to break by hand; no release is needed."""
 
-from types import SimpleNamespace
+from types import SimpleNamespace as SimpleNamespace
 from typing import Any
 
 import torch
@@ -54,6 +54,12 @@ class Cache:
     def dec_lock_ref(self, node: Node) -> None:
         self._count(node, -1)
 
+    def inc_host_lock_ref(self, node: Node) -> None:
+        node.component_data[0].host_lock_ref += 1
+
+    def dec_host_lock_ref(self, node: Node) -> None:
+        node.component_data[0].host_lock_ref -= 1
+
     def _split_node(self, key: Key, child: Node, length: int) -> Node:
         above = Node(key.token_ids[:length], child.parent)
         assert child.parent is not None
@@ -102,7 +108,37 @@ def world() -> Any:
         states=None,
     )
     shape = SimpleNamespace(page_size=1, window=2, hierarchical=True, policy="write_through")
-    return SimpleNamespace(cache=Cache(), pools=pools, shape=shape, live={}, streams={})
+    return SimpleNamespace(
+        cache=Cache(), pools=pools, shape=shape, live={}, streams={}, background=None
+    )
+
+
+def with_storage(world: Any) -> Any:
+    """The same with a storage that has been told no prefix yet, and nothing in flight."""
+    cache = world.cache
+    queue = SimpleNamespace(queue=[])
+    cache.cache_controller = SimpleNamespace(
+        host_mem_release_queue=queue,
+        extra_host_mem_release_queues={},
+        prefetch_queue=SimpleNamespace(queue=[]),
+        prefetch_buffer=SimpleNamespace(queue=[]),
+    )
+    cache.ongoing_prefetch = {}
+    world.background = SimpleNamespace(truth={}, storage=SimpleNamespace(kept=0))
+    return world
+
+
+def prefetch(world: Any, slots: list[int], read: int) -> Any:
+    """A prefetch that holds these host slots of FULL, the first `read` of them filled."""
+    operation = SimpleNamespace(
+        id=len(world.cache.ongoing_prefetch),
+        request_id="r0",
+        host_indices=torch.tensor(slots),
+        completed_tokens=read,
+        hash_value=["key"] * len(slots),
+    )
+    world.cache.ongoing_prefetch[operation.id] = (None, None, None, operation, None, {})
+    return operation
 
 
 def take(allocator: Any, slots: list[int]) -> None:

@@ -92,3 +92,27 @@ def test_simpler_scenarios_can_be_built_too() -> None:
     for one in smaller:
         shape_of(one)
         prompts_of(one)
+
+
+def test_storage_is_drawn_where_a_release_prefetches_and_there_is_a_host_tier() -> None:
+    known = swarm(era_of("0.5.23")).knobs
+    assert "storage" in known
+    assert "storage" not in swarm(era_of("0.5.12")).knobs
+    drawn = [swarm(era_of("0.5.23")).draw(seed) for seed in SEEDS]
+    there = [one for one in drawn if shape_of(one).storage]
+    assert 0 < len(there) < len(drawn)
+    assert all(shape_of(one).hierarchical for one in there)
+
+
+def test_a_replay_from_before_storage_was_drawn_has_none() -> None:
+    scenario = dict(swarm(era_of("0.5.23")).draw(1))
+    for name in ("storage", "prefetch", "threshold", "batch", "stored", "failing"):
+        scenario.pop(name)
+    assert shape_of(scenario).storage == ""
+    assert shape_of(scenario).batch == 128
+
+
+def test_a_simpler_server_has_no_storage() -> None:
+    seeds = [seed for seed in SEEDS if shape_of(swarm().draw(seed)).storage]
+    sizes = [one["sizes"] for one in simpler(swarm().draw(seeds[0])) if "sizes" in one]
+    assert {size["storage"] for size in sizes} == {"", "file"}

@@ -13,10 +13,28 @@ Beside them runs the release's own `sanity_check`, where its scheduler calls it:
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.oracles.content import Content
 from harness.targets.sglang.oracles.copies import Copies
+from harness.targets.sglang.oracles.host_ledger import HostLedger
 from harness.targets.sglang.oracles.ledger import Ledger
 from harness.targets.sglang.oracles.ownership import Ownership
 from harness.targets.sglang.oracles.structure import Structure
 
-ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structure)
+ORACLES: tuple[type[Oracle], ...] = (
+    Ledger,
+    HostLedger,
+    Copies,
+    Ownership,
+    Content,
+    Structure,
+)
 
-__all__ = ["ORACLES", "Broken", "Content", "Copies", "Ledger", "Oracle", "Ownership", "Structure"]
+__all__ = [
+    "ORACLES",
+    "Broken",
+    "Content",
+    "Copies",
+    "HostLedger",
+    "Ledger",
+    "Oracle",
+    "Ownership",
+    "Structure",
+]

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Copy
+from harness.targets.sglang.storage import Page, Prints
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row, World
 
@@ -25,6 +26,12 @@ class Oracle:
 
     def copies(self, copy: Copy) -> None:
         """A copy between the tiers is about to run."""
+
+    def pages(self, page: Page) -> None:
+        """Storage is about to fill a host page, or to read one."""
+
+    def kept(self, key: str, prints: Prints) -> None:
+        """Storage is given this under a key."""
 
     def settled(self) -> None:
         """The scheduler is between two calls."""

@@ -7,6 +7,7 @@ not judged: a node being loaded, and tokens whose batch has not run.
 import numpy as np
 
 from harness.targets.sglang.oracles.base import Broken, Oracle
+from harness.targets.sglang.storage import Prints
 from harness.targets.sglang.view import Node, Slots
 from harness.targets.sglang.world import Row
 
@@ -46,6 +47,27 @@ class Content(Oracle):
             f"{row.rid} at {first + at}: {truth[at]}",
             f"{held[at]}" + (" (never written)" if held[at] == 0 else ""),
         )
+
+    def kept(self, key: str, prints: Prints) -> None:
+        """A key names a prefix whose page storage must be given."""
+        name, _, pool = key.partition(".")
+        component = pool or "full"
+        truth = self.world.background.truth.get(name) if self.world.background else None
+        if truth is None:
+            raise Broken(
+                "C1",
+                f"storage is given {component} under a key of no prefix",
+                "the key of a prefix that was seen",
+                name[:12],
+            )
+        truth = truth[-1:] if component == "mamba" else truth
+        if not np.array_equal(prints, truth):
+            raise Broken(
+                "C1",
+                f"storage is given foreign {component}",
+                f"{truth.tolist()} under the key {name[:12]}",
+                prints.tolist(),
+            )
 
     def at_rest(self) -> None:
         """Nothing is in flight: every cached token can be judged."""

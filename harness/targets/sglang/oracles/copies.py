@@ -3,6 +3,7 @@ it writes; and nobody of before still writes there afterwards."""
 
 from harness.targets.sglang.device import Copy
 from harness.targets.sglang.oracles.base import Broken, Oracle
+from harness.targets.sglang.storage import Page
 from harness.targets.sglang.view import among
 
 
@@ -31,6 +32,28 @@ class Copies(Oracle):
                         f"device slots {device.tolist()} are written by the load-back last",
                         f"{row.rid} of a batch in flight has yet to write {late.tolist()}",
                     )
+
+    def pages(self, page: Page) -> None:
+        """As a copy, but it moves at once."""
+        what = "prefetch" if page.fills else "persist"
+        component = self.view.component_of(page.pool)
+        freed = among(page.slots, self.view.host_free(component))
+        if len(freed):
+            raise Broken(
+                "D1",
+                f"the host slots of a {what} are free before it has run ({component})",
+                f"host slots {page.slots.tolist()} held until then",
+                f"{freed.tolist()} are free",
+            )
+        for node in self.view.nodes() if page.fills else ():
+            cached = node.host[component]
+            if cached is not None and len(among(page.slots, cached)):
+                raise Broken(
+                    "D1",
+                    f"a prefetch fills host slots that are cached ({component})",
+                    f"host slots {page.slots.tolist()} are of nobody else",
+                    f"node {node.id} has {among(page.slots, cached).tolist()}",
+                )
 
     def settled(self) -> None:
         for name, stream in self.world.streams.items():

@@ -174,12 +174,15 @@ class Ledger(Oracle):
         ]
         return f"; held by {', '.join(robbed)}" if robbed else ""
 
+    def _count(self, data: Any) -> int:
+        return int(data.lock_ref)
+
     def _counts(self, node: Any) -> Counter[Held]:
         counts: Counter[Held] = Counter()
         kinds = [(NAMES[int(kind)], int(kind)) for kind in self.world.cache.tree_components]
         while node is not self._tree.root_node:
             for name, kind in kinds:
-                counts[node.id, name] = node.component_data[kind].lock_ref
+                counts[node.id, name] = self._count(node.component_data[kind])
             node = node.parent
         return counts
 

@@ -34,9 +34,11 @@ class Ownership(Oracle):
             self._host(nodes, at_rest=at_rest)
 
     def _host(self, nodes: list[Node], *, at_rest: bool) -> None:
+        staged = self.view.staged() if self.world.background is not None else []
         for component in self.view.components:
             claims = [("free", self.view.host_free(component))]
             claims += [(f"node {n.id}", s) for n in nodes if (s := n.host[component]) is not None]
+            claims += [(one.owner, one.slots) for one in staged if one.component == component]
             self._one_owner(f"host-{component}", claims)
             if at_rest:
                 self._adds_up(f"host-{component}", claims, self.view.host_size(component))
@@ -91,7 +93,7 @@ class Ownership(Oracle):
             return
         slot = int(counts.argmax())
         owners = [owner for owner, slots in claims if slot in slots]
-        kinds = sorted({owner.rstrip("0123456789 ") or owner for owner in owners})
+        kinds = sorted({_kind(owner) for owner in owners})
         kinds = kinds * 2 if len(kinds) == 1 else kinds
         raise Broken(
             "O1",
@@ -130,3 +132,10 @@ class Ownership(Oracle):
                     f"node {node.id}: nothing",
                     mapped.tolist(),
                 )
+
+
+def _kind(owner: str) -> str:
+    """An owner without its number."""
+    if owner.startswith("prefetch "):
+        return "prefetch"
+    return owner.rstrip("0123456789 ") or owner
