@@ -73,7 +73,7 @@ def together(works: Sequence[Callable[[], T]], owns: Sequence[Own]) -> list[T]:
     try:
         _advance(parts)
         while any(part.call for part in parts):
-            _reduce([part.call for part in parts])
+            reduce([part.call for part in parts])
             _advance(parts)
     finally:
         for part in parts:
@@ -89,7 +89,7 @@ def _advance(parts: Sequence[_Part[Any]]) -> None:
             raise part.error
 
 
-def _reduce(calls: Sequence[Call | None]) -> None:
+def reduce(calls: Sequence[Call | None]) -> None:
     """Compute what the ranks ask for, in place, as a process group does."""
     import torch
 

@@ -40,7 +40,7 @@ class Background:
         self.storage = Storage()
         self.site = Site.current = Site(self.storage)
         self.truth: dict[str, Prints] = {}  # by key: the page of the prefix that it names
-        self.meet: Callable[[], None] = _nobody
+        self._meet: Callable[[], None] = _nobody
         self._kick: Callable[[], None] = _nobody
         self._release, self._shape, self._kernel = release, shape, kernel
         self._broken: Broken | None = None
@@ -93,6 +93,10 @@ class Background:
         self.storage.on_page, self.storage.on_kept = moves, kept
         self._kick = kick
 
+    def agree_with(self, meet: Callable[[], None]) -> None:
+        """`meet` is called after each step: threads of several ranks may wait for each other."""
+        self._meet = meet
+
     def _judged(self, tell: Callable[[], Any]) -> None:
         """The release may catch what is raised on its threads, and log it."""
         try:
@@ -122,25 +126,26 @@ class Background:
 
     async def _run(self, name: str, worker: Worker) -> None:
         while True:
-            while not worker.ready:
-                await self._kernel.wait(self._woken[name], f"{name}.idle")
-            await self._kernel.point(f"{name}.{worker.at}", POINT)
             if worker.ready:
-                self._advance(worker)
-                self._kick()
+                await self._kernel.point(f"{name}.{worker.at}", POINT)
+            while not worker.ready:
+                await self._kernel.wait(self._woken[name], f"{name}.{worker.at}", POINT)
+            self._advance(worker)
+            self._kick()
 
     def _advance(self, worker: Worker) -> None:
         worker.advance()
         error = self._broken or worker.error
         if error is not None:
             raise error
-        self.meet()
+        self._meet()
 
     async def _clock(self) -> None:
         for _ in range(DEADLINES):
+            if self._awaited():
+                await self._kernel.point("clock.deadline", POINT)
             while not self._awaited():
-                await self._kernel.wait(self._woken["clock"], "clock.idle")
-            await self._kernel.point("clock.deadline", POINT)
+                await self._kernel.wait(self._woken["clock"], "clock.deadline", POINT)
             self.site.now += DEADLINE_S
             self._kick()
 

@@ -12,29 +12,39 @@ from typing import Any, TypeVar
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
-from harness.targets.sglang.agreement import Group, together
+from harness.targets.sglang.agreement import Group, reduce, together
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Device
 from harness.targets.sglang.prompts import Prompt
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.serving import SPINS, serve
+from harness.targets.sglang.workers import Site
 from harness.targets.sglang.world import CACHE, INBOX, RECEIVE, SERVE, Launch, World
 
 RANKS = 2
+# Where a controller has the process groups of its threads; made as storage is attached.
+SYNC_GROUPS = (
+    "prefetch_sync_groups",
+    "prefetch_hits_sync_groups",
+    "prefetch_completion_sync_groups",
+)
 T = TypeVar("T")
 Launched = tuple[Any, Any, Launch]  # a batch, its result, and its way through the model
 
 
 class _Process:
-    """What a rank's process has for itself: its default stream, and how it numbers its nodes."""
+    """What a rank's process has for itself: its default stream, how it numbers its nodes, and its
+    side of storage."""
 
     def __init__(self, release: Release) -> None:
         self._release = release
+        self._site = Site.current
         self._default, self._current = Device.default, Device.current
         self._numbers = release.numbers()
 
     def enter(self) -> None:
         Device.default, Device.current = self._default, self._current
+        Site.current = self._site
         self._release.number_from(self._numbers)
 
     def leave(self) -> None:
@@ -54,6 +64,11 @@ class Pair:
             world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = Group(RANKS), RANKS
+            if world.background is not None:
+                world.background.agree_with(self._meet)
+                for groups in SYNC_GROUPS:
+                    if hasattr(cache.cache_controller, groups):
+                        setattr(cache.cache_controller, groups, [Group(RANKS)])
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
@@ -68,12 +83,26 @@ class Pair:
             for name in world.streams:
                 if name != "fwd":
                     spawn(f"{name}{number}", world.run_stream(name), daemon=True)
+            if world.background is not None:
+                world.background.start(world.cache, str(number))
         for prompt in first.prompts:
             if prompt.served:
                 continue
             spawn(f"R{prompt.id}", self._client(prompt))
             if prompt.abort:
                 spawn(f"A{prompt.id}", self._leave(prompt))
+
+    def _meet(self) -> None:
+        """Threads of one kind that wait for each other on all ranks agree."""
+        sites = [world.background.site for world in self.ranks if world.background is not None]
+        for name in sites[0].workers:
+            calls = [site.workers[name].call for site in sites]
+            if len(calls) == RANKS and None not in calls:
+                reduce(calls)
+                for site in sites:
+                    site.workers[name].call = None
+                for world in self.ranks:
+                    world.kick()
 
     async def _client(self, prompt: Prompt) -> None:
         first = self.ranks[0]

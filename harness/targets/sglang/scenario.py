@@ -182,7 +182,7 @@ def shape_of(scenario: Scenario) -> Shape:
 
 def _storage(scenario: Scenario) -> dict[str, Any]:
     """Storage needs a host tier. Replay files from before it was drawn do not say."""
-    if not scenario.get("storage") or not scenario["ratio"] or scenario.get("ranks", 1) > 1:
+    if not scenario.get("storage") or not scenario["ratio"]:
         return {}
     return {name: scenario[name] for name in ("storage", "prefetch", "threshold", "batch")}
 

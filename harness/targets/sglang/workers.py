@@ -43,6 +43,9 @@ class Site:
             worker.abandon()
 
 
+Site.current = Site(None)  # of servers without storage
+
+
 class Worker(Baton):
     """A thread of the controller. `at` names what it does next."""
 

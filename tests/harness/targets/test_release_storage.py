@@ -88,6 +88,10 @@ kind._reduce_prefetch_ack = lambda self, ack: setattr(ack, "completed_req", None
 KEEPS_LOCKS = """
 release.find("UnifiedRadixCache").dec_host_lock_ref = lambda self, node, params: None
 """
+UNAGREED = """
+import harness.targets.sglang.pair as pair
+pair.reduce = lambda calls: None  # what the ranks' threads ask for is never computed
+"""
 
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v == "0.5.23"])
@@ -98,8 +102,9 @@ release.find("UnifiedRadixCache").dec_host_lock_ref = lambda self, node, params:
         (MIXES_UP, {"batch": 128}, "C1.storage is given foreign full"),
         (NEVER_REPORTS, {"prefetch": "wait_complete"}, "P1.deadlock"),
         (KEEPS_LOCKS, {}, "L3.persist, prefetch never released"),
+        (UNAGREED, {"ranks": 2, "failing": True, "prefetch": "wait_complete"}, "R1."),
     ],
-    ids=["gives back", "mixes up", "never reports", "keeps locks"],
+    ids=["gives back", "mixes up", "never reports", "keeps locks", "unagreed"],
 )
 def test_a_release_that_is_broken_in_its_storage_is_found(
     version: str, fault: str, held: dict[str, object], finding: str

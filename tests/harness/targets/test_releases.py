@@ -117,8 +117,8 @@ def test_a_release_says_what_it_is() -> None:
 UNAGREED = """
 import sys
 from harness.targets.sglang import agreement
-real = agreement._reduce
-agreement._reduce = lambda calls: real(calls) if None in calls else None
+real = agreement.reduce
+agreement.reduce = lambda calls: real(calls) if None in calls else None
 from harness.hunt.workers import Search, campaign_of
 from harness.targets.sglang.environment import check_known
 from harness.targets.sglang.scenario import swarm
