@@ -88,6 +88,7 @@ def swarm(
             "ranks": Perhaps(RANKS, several),
             "accompanied": Feature(beside),
             "companions": Many(COMPANION, 1, 2),
+            "snug": Options((0, 0, 0, 1, 2)),  # the host holds one prompt, or a page more
         },
         fixed={"grain": grain},
     )
@@ -168,7 +169,7 @@ def config_of(scenario: Scenario) -> CacheConfig:
     states = scenario["states"] if recurrent(scenario) else 0
     config = CacheConfig(
         page_size=page,
-        full=PoolPages(device, _host(device, ratio)),
+        full=PoolPages(device, _snug(_host(device, ratio), scenario)),
         swa=PoolPages(swa, _host(swa, ratio)) if window else None,
         window=window,
         write_policy=WritePolicy(scenario["policy"]),
@@ -240,3 +241,11 @@ def _simplest(knob: Knob) -> Any:
 
 def _host(device: int, ratio: float) -> int:
     return max(1, int(device * ratio)) if ratio else 0
+
+
+def _snug(host: int, scenario: Scenario) -> int:
+    """FULL pages of the host; if it is snug, no more than the longest prompt served before the
+    story takes: then all of the host may be what one request has come for."""
+    spare = scenario.get("snug", 0)  # replay files from before there was one do not say
+    served = [item["pages"] for item in scenario["setup"] if item["serve"]]
+    return min(host, max(served) + spare - 1) if host and spare and served else host
