@@ -1,13 +1,14 @@
-"""Putting prefetched pages into the tree: below the anchor, on the host.
+"""Putting what was prefetched into the tree, on the host.
 
-    page      start        already in the tree         window            grafted_end
-    tree      | anchor     | on the host: given back  | new node         | new node    |
-                             else: takes the slots      FULL               FULL + SWA
+    page      start        anchor       added meanwhile          window        grafted_end
+    tree      | lost window: | on the host: given back          | new node    | new node    |
+                takes slots    else: takes the slots              FULL          FULL + SWA
 
-A recurrent state comes with the last page of its run, or none of the run does: without the state at
-its end it would serve nobody. Invariant: a page goes below a page that is on the host (or, where
-the policy keeps no closure, on the device) and never into what a copy is filling: the graft ends
-above that.
+Pages are told by their place in the key, so nodes may have been split meanwhile. A recurrent state
+comes last, or nothing is put into the tree: without the state at its end a run would serve nobody.
+Invariant: a page goes below a page that is on the host (or, where the policy keeps no closure, on
+the device), a window or a state beside its FULL, and nothing into or below what a copy is filling:
+the graft ends above that.
 """
 
 from collections.abc import Callable
@@ -46,9 +47,9 @@ class Grafting:
 
     def graft(self, prefetch: Prefetch) -> None:
         """What has landed goes into the tree, as far as the tree can take it; the rest stays the
-        prefetch's. A use of what is new."""
+        prefetch's. A use of what the tree has taken."""
         stop = self._stop(prefetch)
-        node, grown = prefetch.anchor, list[Node]()
+        node, grown = self._above(prefetch), list[Node]()
         if stop > node.end and self._can_hold(node):
             now = self._tick()
             for below in self._tree.walk(prefetch.key, stop, node):
@@ -56,7 +57,7 @@ class Grafting:
                     stop = below.start
                     break
                 for piece in self._cut(prefetch, below):
-                    self._fill(prefetch, piece)
+                    self._fill(prefetch, piece, now)
                     node = piece
                 if not self._can_hold(node):
                     stop = node.end
@@ -67,15 +68,21 @@ class Grafting:
             self._observer.grafted(prefetch, grown)
 
     def _stop(self, prefetch: Prefetch) -> int:
-        """Tokens up to which every component that is wanted there has landed."""
-        pages = prefetch.landed(FULL)
-        state = prefetch.first.get(MAMBA)
-        if state is not None and prefetch.landed(MAMBA) == state:
-            return prefetch.start
-        for component, first in prefetch.first.items():
-            if first < pages:
-                pages = min(pages, max(first, prefetch.landed(component)))
-        return pages * self._page_size
+        """Tokens up to which all that is wanted has landed."""
+        wanted, granted = prefetch.wanted, prefetch.granted
+        if not granted:
+            return 0
+        if granted == len(wanted):
+            return prefetch.end
+        if wanted[-1].component is MAMBA and prefetch.landed(MAMBA) <= wanted[-1].page:
+            return 0
+        return min(map(prefetch.landed, self._residency.components)) * self._page_size
+
+    def _above(self, prefetch: Prefetch) -> Node:
+        """The deepest node down to the anchor that lacks nothing."""
+        first = prefetch.wanted[0].page * self._page_size if prefetch.wanted else 0
+        path = prefetch.anchor.ancestors()
+        return next((node for node in path if node.end <= first), self._tree.root)
 
     def _is_filling(self, node: Node) -> bool:
         """Nothing goes into or below what a copy to the host may yet fail to bring."""
@@ -89,24 +96,27 @@ class Grafting:
 
     def _cut(self, prefetch: Prefetch, node: Node) -> list[Node]:
         """`node`, cut where a component begins that it could take."""
-        for component, first in self._begins(prefetch):
+        for component, first in prefetch.first.items():
             cut = first - node.start // self._page_size
-            lacks = node.slots[HOST][component] is None
-            if lacks and 0 < cut < node.tokens // self._page_size:
+            takes = node.slots[HOST][component] is None and first in prefetch.held[component]
+            if takes and 0 < cut < node.tokens // self._page_size:
                 return [self._tree.split(node, cut), node]
         return [node]
 
-    def _fill(self, prefetch: Prefetch, node: Node) -> None:
+    def _fill(self, prefetch: Prefetch, node: Node, now: int) -> None:
         """An existing node takes what it lacks on the host, FULL before anything else."""
         for component in self._residency.components:
             if node.slots[HOST][component] is None and (
                 component is FULL or node.slots[HOST][FULL] is not None
             ):
                 self._give(prefetch, node, component)
+                if node.slots[HOST][component] is not None:
+                    self._residency.renew(node, component, now)
+                    prefetch.revived.append((node, component))
 
     def _grow(self, prefetch: Prefetch, parent: Node, stop: int, now: int) -> Node:
         """A new node below `parent`: up to where a component begins, or to `stop`."""
-        begins = [first * self._page_size for _, first in self._begins(prefetch)]
+        begins = [first * self._page_size for first in prefetch.first.values()]
         cut = min([stop, *(at for at in begins if parent.end < at < stop)])
         node = self._tree.add(parent, prefetch.key, cut)
         node.used[:] = [now] * len(node.used)
@@ -114,10 +124,6 @@ class Grafting:
         for component in self._residency.components:
             self._give(prefetch, node, component)
         return node
-
-    def _begins(self, prefetch: Prefetch) -> list[tuple[Component, int]]:
-        """The page from which each component has all there is; of a state there is only the end."""
-        return [(c, first) for c, first in prefetch.first.items() if c is not MAMBA]
 
     def _give(self, prefetch: Prefetch, node: Node, component: Component) -> None:
         first, stop = node.start // self._page_size, node.end // self._page_size

@@ -2,18 +2,20 @@
 
     ask what is there -> reserve host slots -> fetch batch by batch -> graft
 
-Invariant: from the first question to the graft the anchor is locked on the host (and, where the
-policy keeps no closure, on the device), so it cannot lose what the graft hangs below.
+What is asked for is what the tree lacks (`cache.lacking`). Invariant: from the first question to
+the graft the path down to the anchor, and what the tree has of its window, are locked on the host
+(and, where the policy keeps no closure, on the device), so no node can lose what the graft goes to.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from cache.components import Rules
-from cache.config import DEVICE, FULL, HOST, SWA, Component, PrefetchPolicy, StorageConfig, Tier
+from cache.config import FULL, HOST, SWA, Component, PrefetchPolicy, StorageConfig, Tier
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
+from cache.lacking import Lacking
 from cache.locks import NOT_HELD, LockTable
 from cache.observer import Observer
 from cache.packing import bodies_of, unpack
@@ -38,6 +40,7 @@ class Prefetches:
         strands: tuple[Strand, ...],
         name_of: NameOf,
         share: int,
+        lacking: Lacking,
         grafting: Grafting,
         tiers: tuple[Tier, ...],
         observer: Observer,
@@ -52,6 +55,7 @@ class Prefetches:
         self._strands = strands
         self._name_of = name_of
         self._share = share
+        self._lacking = lacking
         self._grafting = grafting
         self._tiers = tiers
         self._observer = observer
@@ -63,25 +67,25 @@ class Prefetches:
 
     def ask(self, key: Key, holder: str) -> Prefetch:
         """Begin to bring what storage has of `key` and the tree has not. Over at once, and nothing
-        held, if that is too little or has nothing to hang below."""
+        held, if that is too little or no node could take it."""
         limit = max(0, key.tokens - 1) // self._page_size * self._page_size
         path = self._tree.walk(key, limit)
-        anchor = path[-1] if path else self._tree.root
+        deepest = path[-1] if path else self._tree.root
+        anchor, start = self._lacking.anchor(path), self._lacking.servable(deepest)
+        upto = limit if anchor is deepest else anchor.end
         self._numbers += 1
-        reach = [NOT_HELD] * len(self._residency.nothing)
-        reach[FULL] = 0
-        if self._residency.windowed:  # the anchor's state serves nobody beyond it
-            least = min(limit, anchor.end + self._page_size)
-            reach[SWA] = min(anchor.end, self._rules[SWA].needed_from(least))
-        lock = self._locks.acquire(anchor, reach, self._tiers, "prefetch")
-        prefetch = Prefetch(self._numbers, key, anchor, limit, lock, holder)
+        lock = self._locks.acquire(
+            anchor, self._reach(anchor, start, upto), self._tiers, "prefetch"
+        )
+        prefetch = Prefetch(self._numbers, key, anchor, start, upto, lock, holder)
         self.live[prefetch.number] = prefetch
-        if limit - anchor.end < max(1, self._config.prefetch_threshold):
-            self._end(prefetch, Outcome.TOO_SHORT)
-        elif not self._has_host_copy(anchor):
-            self._end(prefetch, Outcome.NO_ANCHOR)
-        else:
+        if upto - start >= self._least:
+            prefetch.questions = self._lacking.questions(anchor, start, upto)
+        if prefetch.questions:
             self._observer.prefetch_asked(prefetch)
+        else:
+            far = limit - start >= self._least
+            self._end(prefetch, Outcome.NO_ANCHOR if far else Outcome.TOO_SHORT)
         return prefetch
 
     def may_go_on(self, prefetch: Prefetch, waited_s: float) -> bool:
@@ -128,7 +132,7 @@ class Prefetches:
         """`run` in two: what this returns may be called in another thread; `answer` then."""
         assert prefetch.outstanding, prefetch
         if prefetch.phase is PrefetchState.ASKED:
-            return partial(self._backend.has, self._names(prefetch, self._all(prefetch)))
+            return partial(self._backend.has, self._names(prefetch, prefetch.questions))
         return partial(self._backend.get, self._names(prefetch, self._batch(prefetch)))
 
     def answer(self, prefetch: Prefetch, reply: Presence | Fetched) -> None:
@@ -169,29 +173,24 @@ class Prefetches:
     # -- steps -----------------------------------------------------------------------------------
 
     def _reserve(self, prefetch: Prefetch) -> None:
-        """Host slots for the longest prefix that will be loadable, all components or none."""
+        """Host slots for what the longest prefix lacks that will be loadable, all components or
+        none."""
+        prefetch.start = start = self._lacking.servable(prefetch.anchor)
         end = self._loadable_end(prefetch)
-        if end - prefetch.start < max(1, self._config.prefetch_threshold):
-            self._end(prefetch, Outcome.NOTHING if end == prefetch.start else Outcome.TOO_SHORT)
+        if end - start < self._least:
+            self._end(prefetch, Outcome.NOTHING if end <= start else Outcome.TOO_SHORT)
             return
-        needed = self._needed(prefetch, end)
+        wanted = self._lacking.wanted(prefetch.anchor, end)
+        slots = self._slots(wanted)
         self._observer.prefetch_reserving(prefetch)
-        if not self._hosts.make_room(self._slots(needed)):
+        if not self._hosts.make_room(slots):
             self._end(prefetch, Outcome.NO_ROOM)
             return
-        for component, pages in needed.items():
-            slots = self._residency.pools[HOST, component].allocate(len(pages), Owner.COPY)
-            prefetch.held[component] = dict(zip(pages, slots, strict=True))
-        prefetch.first, prefetch.end = {c: pages.start for c, pages in needed.items()}, end
-        prefetch.wanted = [
-            Wanted(strand, page)
-            for page in needed[FULL]
-            for strand in self._strands
-            if page in needed[strand.component]
-        ]
-        for strand in self._strands:
-            own = prefetch.objects.get(strand.component, 0)
-            prefetch.objects[strand.component] = own + 1
+        for component in self._rules:
+            pages = list(dict.fromkeys(w.page for w in wanted if w.component is component))
+            own = self._residency.pools[HOST, component].allocate(len(pages), Owner.COPY)
+            prefetch.held[component] = dict(zip(pages, own, strict=True))
+        prefetch.end, prefetch.wanted, prefetch.first = end, wanted, self._first(prefetch, end)
         self._observer.prefetch_reserved(prefetch)
         self._ask_on(prefetch)
 
@@ -209,18 +208,23 @@ class Prefetches:
         prefetch.asked = min(left, self._config.batch_pages) if go_on else 0
         prefetch.phase = PrefetchState.FETCHING if go_on else PrefetchState.ENDED
 
-    def _needed(self, prefetch: Prefetch, end: int) -> dict[Component, range]:
-        """By component, the pages to fetch for a prefix of `end` tokens."""
-        first, stop = prefetch.start // self._page_size, end // self._page_size
-        return {
-            component: range(max(first, rule.needed_from(end) // self._page_size), stop)
-            for component, rule in self._rules.items()
-        }
+    @property
+    def _least(self) -> int:
+        """Tokens for which it is worth the while."""
+        return max(1, self._config.prefetch_threshold)
 
-    def _slots(self, needed: dict[Component, range]) -> list[int]:
+    def _first(self, prefetch: Prefetch, end: int) -> dict[Component, int]:
+        """The page from which a prefix of `end` tokens needs each component. FULL is there down to
+        the anchor; of a state there is only the end."""
+        first = {FULL: prefetch.anchor.end // self._page_size}
+        if self._residency.windowed:
+            first[SWA] = self._rules[SWA].needed_from(end) // self._page_size
+        return first
+
+    def _slots(self, wanted: list[Wanted]) -> list[int]:
         slots = list(self._residency.nothing)
-        for component, pages in needed.items():
-            slots[component] = len(pages)
+        for component, _ in dict.fromkeys((w.component, w.page) for w in wanted):
+            slots[component] += 1
         return slots
 
     def _stop(self, prefetch: Prefetch, outcome: Outcome, reached: Reached) -> None:
@@ -245,14 +249,15 @@ class Prefetches:
 
     # -- what is there ---------------------------------------------------------------------------
 
-    def _has_host_copy(self, anchor: Node) -> bool:
-        if anchor.parent is None or anchor.ready(HOST, FULL):
-            return True
-        return len(self._tiers) > 1 and anchor.ready(DEVICE, FULL)
-
-    def _all(self, prefetch: Prefetch) -> list[Wanted]:
-        pages = range(prefetch.start // self._page_size, prefetch.limit // self._page_size)
-        return [Wanted(strand, page) for strand in self._strands for page in pages]
+    def _reach(self, anchor: Node, start: int, limit: int) -> list[int]:
+        """Of the window as much as the shortest prefix could need that this is to make servable;
+        the anchor's own state serves nobody beyond it."""
+        reach = [NOT_HELD] * len(self._residency.nothing)
+        reach[FULL] = 0
+        if self._residency.windowed:
+            least = min(limit, start + self._page_size)
+            reach[SWA] = min(anchor.end, self._rules[SWA].needed_from(least))
+        return reach
 
     def _batch(self, prefetch: Prefetch) -> list[Wanted]:
         """What storage has been asked for."""
@@ -267,25 +272,18 @@ class Prefetches:
 
     def _loadable_end(self, prefetch: Prefetch) -> int:
         """How far (tokens) the prefix is loadable with the tree and storage together."""
-        walks = [(component, rule.walk()) for component, rule in self._rules.items()]
-        for node in reversed(list(prefetch.anchor.ancestors())):
-            for component, walk in walks:
-                here = node.ready(DEVICE, component) or node.ready(HOST, component)
-                walk.step(here, node.start, node.end)
-        end, pages = prefetch.start, (prefetch.limit - prefetch.start) // self._page_size
-        for page in range(pages if prefetch.status is Status.OK else 0):
-            start = prefetch.start + page * self._page_size
-            valid, missing = True, self._missing(prefetch, page, pages)
-            for component, walk in walks:
-                valid &= walk.step(component not in missing, start, start + self._page_size)
-            if valid:
-                end = start + self._page_size
-        return end
+        anchor, start = prefetch.anchor, prefetch.start
+        if prefetch.status is not Status.OK:
+            return start
+        absent = self._absent(prefetch)
+        asked = {(w.component, w.page) for w in prefetch.questions}
 
-    def _missing(self, prefetch: Prefetch, page: int, pages: int) -> set[Component]:
-        """The components that storage has not all of, for the n-th of `pages` asked for."""
-        return {
-            strand.component
-            for at, strand in enumerate(self._strands)
-            if not prefetch.there[at * pages + page]
-        }
+        def have(component: Component, page: int) -> bool:
+            return (component, page) in asked and (component, page) not in absent
+
+        return self._lacking.reachable(anchor, start, prefetch.limit, have)
+
+    def _absent(self, prefetch: Prefetch) -> set[tuple[Component, int]]:
+        """Of the questions, the pages of which storage has not all strands."""
+        answers = zip(prefetch.questions, prefetch.there, strict=True)
+        return {(wanted.component, wanted.page) for wanted, there in answers if not there}

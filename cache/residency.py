@@ -127,6 +127,12 @@ class Residency:
         for victims in self.victims.values():
             victims.refresh(node)
 
+    def renew(self, node: Node, component: Component, now: int) -> None:
+        """A use of one component of a node at logical time `now`."""
+        node.used[component] = now
+        for tier in Tier:
+            self.victims[tier, component].refresh(node)
+
     def leave(self, node: Node, component: Component) -> None:
         """`node` is to give up its device copy as soon as its backups have landed: all of it, once
         that was asked for, whatever is backed up later."""

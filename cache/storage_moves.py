@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cache.config import MAMBA, Component, Tier
-from cache.keys import Key
+from cache.keys import TOKEN_BYTES, Key
 from cache.storage.contract import Status
 from cache.strands import Strand
 from cache.transfers import Copy, CopyState
@@ -25,7 +25,7 @@ class Outcome(Enum):
 
     PENDING = "under way"
     TOO_SHORT = "below the prefetch threshold"
-    NO_ANCHOR = "the node to hang it below has no host copy"
+    NO_ANCHOR = "no node that it could go to has a host copy"
     NOTHING = "storage has no more of it"
     NO_ROOM = "no host slots"
     COMPLETE = "all of it came"
@@ -145,37 +145,45 @@ class Reached(NamedTuple):
 
 
 class Prefetch(Copy):
-    """Pages of `key` on their way from storage to the host, below `anchor`.
+    """Pages of `key` on their way from storage to the host: to nodes down to `anchor`, and below.
 
-    `limit` is how far the request could use them, `end` how far they go (both tokens). They come
-    in the order of `wanted`; `arrived` of them have landed, `asked` more are on their way, and of
-    the first `granted`, which have landed on every rank, nodes may be made. For whoever counts
-    slots it is a copy to the host; its pages have no nodes before they are grafted."""
+    `start` is how far the tree alone serves the request, `limit` how far it could use more, `end`
+    how far this goes (all tokens). It comes in the order of `wanted`: `arrived` of that has landed,
+    `asked` more is on its way, and the first `granted`, which have landed on every rank, nodes may
+    take. For whoever counts slots it is a copy to the host."""
 
     def __init__(
-        self, number: int, key: Key, anchor: "Node", limit: int, lock: "Lock", holder: str
+        self,
+        number: int,
+        key: Key,
+        anchor: "Node",
+        start: int,
+        limit: int,
+        lock: "Lock",
+        holder: str,
     ) -> None:
         super().__init__(number, Tier.HOST, [], lock)
         self.key = key
         self.anchor = anchor
         self.holder = holder
-        self.start = anchor.end
+        self.start = start
         self.limit = limit
-        self.end = anchor.end
+        self.end = start
         self.phase = PrefetchState.ASKED
         self.outcome = Outcome.PENDING
         self.status = Status.OK
-        self.there: tuple[bool, ...] = ()
+        self.questions: list[Wanted] = []
+        self.there: tuple[bool, ...] = ()  # what storage says of each of the questions
         self.held: dict[Component, dict[int, int]] = {}  # page to host slot, while it is ours
-        self.first: dict[Component, int] = {}  # page from which each component is fetched
-        self.objects: dict[Component, int] = {}  # how many make up a page of it
+        self.first: dict[Component, int] = {}  # page from which the prefix needs each component
         self.wanted: list[Wanted] = []
         self.arrived = 0
         self.asked = 0
         self.granted = 0
         self.kept = range(0)  # once stopped: of the wanted, what storage may be writing into
         self.stopped = False
-        self.grafted_end = anchor.end  # tokens of the key that it brought to the host
+        self.grafted_end = start  # tokens of the key that it has filled up to, or added
+        self.revived: list[tuple[Node, Component]] = []  # what nodes that were there have taken
 
     @property
     def kind(self) -> str:
@@ -207,10 +215,20 @@ class Prefetch(Copy):
         self.status, self.there = SEVERITY[agreed[0]], tuple(map(bool, agreed[1:]))
 
     def landed(self, component: Component) -> int:
-        """The page up to which a component has landed with all its companions, of what is
-        granted."""
-        here = sum(wanted.component is component for wanted in self.wanted[: self.granted])
-        return self.first.get(component, 0) + here // self.objects.get(component, 1)
+        """The page up to which what is wanted of a component has landed with all its companions, of
+        what is granted."""
+        coming = self.wanted[self.granted :]
+        last = self.wanted[-1].page + 1 if self.wanted else 0
+        return next((wanted.page for wanted in coming if wanted.component is component), last)
+
+    def brought(self, tokens: int) -> int:
+        """Of the first `tokens` of the key those of pages of which something came."""
+        if not self.granted:
+            return 0
+        size, end = self.key.page_bytes // TOKEN_BYTES, self.anchor.end
+        upto = min(tokens, self.grafted_end)
+        came = {w.page for w in self.wanted[: self.granted] if w.page * size < min(end, upto)}
+        return len(came) * size + max(0, upto - end)
 
     def take(self, component: Component, first: int, stop: int) -> list[int]:
         """Its slots for pages [first, stop), if all of them are still its own and have landed: from

@@ -12,6 +12,7 @@ from cache.config import CacheConfig, StorageConfig, Tier, WritePolicy
 from cache.eviction import HostEvictor
 from cache.grafting import Grafting
 from cache.keys import Key
+from cache.lacking import Lacking
 from cache.locks import LockTable
 from cache.observer import Observer
 from cache.packing import share_of
@@ -56,6 +57,7 @@ class StorageTier:
         self.persists = Persists(
             residency, locks, backend, strands, self.name_of, self.share, tiers, observer
         )
+        self.lacking = Lacking(residency, strands, closed=closed)
         self.grafting = Grafting(residency, tree, tick, observer, strands, closed=closed)
         self.prefetches = Prefetches(
             config.storage,
@@ -67,6 +69,7 @@ class StorageTier:
             strands,
             self.name_of,
             self.share,
+            self.lacking,
             self.grafting,
             tiers,
             observer,
@@ -82,8 +85,8 @@ class StorageTier:
         return len(self) if Tier.DEVICE in self._tiers else 0
 
     def prefetch(self, key: Key, holder: str) -> Prefetch:
-        """Begin to bring to the host what storage has of `key` beyond the tree. Look at `over`: it
-        may be so at once. Nothing waits for it but whom `may_go_on` tells to."""
+        """Begin to bring to the host what storage has of `key` and the tree lacks. Look at `over`:
+        it may be so at once. Nothing waits for it but whom `may_go_on` tells to."""
         prefetch = self.prefetches.ask(key, holder)
         self._observer.stepped(prefetch)
         return prefetch

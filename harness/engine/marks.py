@@ -4,7 +4,7 @@ Each names a situation in which caches of this kind have broken. A run counts ho
 each; a verdict without the marks that its profile requires is inconclusive.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cache.agreed_room import ROOMS
@@ -12,6 +12,7 @@ from cache.agreed_storage import PATIENCE, REACHED, REPLIES, STORED, THERE
 from cache.agreement import Offer
 from cache.config import CacheConfig, Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Commit, Demand, LoadBack, LoadOutcome, Match, Room
+from cache.keys import TOKEN_BYTES
 from cache.locks import Lock
 from cache.observer import Observer
 from cache.pools import Owner, SlotPool
@@ -40,6 +41,10 @@ STORAGE_MEANINGS: tuple[Meaning, ...] = (
     Meaning("prefetch_timed_out", "a request lost patience with its prefetch"),
     Meaning("prefetch_without_room", "a prefetch found no host slots"),
     Meaning("prefetch_met_the_tree", "what was fetched had come into the tree meanwhile"),
+    Meaning("window_revived", "a window came from storage to a node that the tree had without it"),
+    Meaning("state_revived", "a state came from storage to a node that the tree had without it"),
+    Meaning("revived_meanwhile", "what a node lacked had come back before storage brought it"),
+    Meaning("split_while_reviving", "a node was cut while storage was bringing what it lacked"),
     Meaning("storage_in_trouble", "storage said that it failed, was slow, full or torn"),
     Meaning(
         "split_while_persisting", "a node was cut while its pages were on their way to storage"
@@ -118,6 +123,7 @@ class Marks(Observer):
     def __init__(self, config: CacheConfig) -> None:
         self.counts = dict.fromkeys((m.mark for m in MEANINGS), 0)
         self._windowed = Component.SWA in config.components
+        self._page_size = config.page_size
         storage = config.storage
         self._patient = storage is not None and storage.prefetch_policy is PrefetchPolicy.TIMEOUT
         self._tombstones: dict[int, list[int]] = {}  # node number -> live admission locks
@@ -129,6 +135,7 @@ class Marks(Observer):
         self._accompanied = {companion.owner for companion in config.companions}
         self._strands = strands_of(config)
         self._apart = len(self._strands) > len(config.components)
+        self._reviving: dict[int, Prefetch] = {}  # by number, those that bring what nodes lack
         self._pairs: dict[str, dict[int, int]] = {}  # by pool: its slots, and whose they were last
 
     def required(self, config: CacheConfig) -> tuple[str, ...]:
@@ -267,6 +274,10 @@ class Marks(Observer):
         self.counts["companions_split"] += flying and bool(self._accompanied)
         self.counts["split_while_persisting"] += lower.persisting > 0
         self.counts["split_under_lock"] += any(any(lower.locks[tier]) for tier in Tier)
+        self.counts["split_while_reviving"] += any(
+            not prefetch.granted and any(lower is node for node, _ in _lacked(prefetch))
+            for prefetch in self._reviving.values()
+        )
 
     def issued(self, copy: Copy) -> None:
         if copy.target is Tier.DEVICE:
@@ -305,11 +316,19 @@ class Marks(Observer):
             last, following = prefetch.wanted[prefetch.granted - 1 :][:2]
             cut = (last.component, last.page) == (following.component, following.page)
             self.counts["companion_cut_off"] += cut
-        grown = sum(node.tokens for node in nodes)
         landed = prefetch.grafted_end > prefetch.start
+        fresh = prefetch.grafted_end - prefetch.anchor.end
         self.counts["prefetch_landed"] += landed
-        self.counts["state_prefetched"] += landed and Component.MAMBA in prefetch.first
-        self.counts["prefetch_met_the_tree"] += prefetch.grafted_end - prefetch.start > grown
+        self.counts["state_prefetched"] += (
+            landed and prefetch.wanted[-1].component is Component.MAMBA
+        )
+        self.counts["prefetch_met_the_tree"] += fresh > sum(node.tokens for node in nodes)
+        old = [component for node, component in prefetch.revived if node.end <= prefetch.anchor.end]
+        self.counts["window_revived"] += Component.SWA in old
+        self.counts["state_revived"] += Component.MAMBA in old
+        self.counts["revived_meanwhile"] += any(
+            node.slots[Tier.DEVICE][component] is not None for node, component in _lacked(prefetch)
+        )
 
     def replied(self, move: Persist | Prefetch) -> None:
         self.counts["storage_in_trouble"] += move.status not in (Status.OK, Status.ABSENT)
@@ -317,16 +336,20 @@ class Marks(Observer):
             self._look_for_orphans(move)
 
     def _look_for_orphans(self, prefetch: Prefetch) -> None:
-        pages = len(prefetch.there) // len(self._strands)
-        rows = [prefetch.there[at * pages :][:pages] for at in range(len(self._strands))]
-        whole = {s.number: row for s, row in zip(self._strands, rows, strict=True)}
+        answers = zip(prefetch.questions, prefetch.there, strict=True)
+        there = {(asked.strand.number, asked.page): found for asked, found in answers}
         self.counts["companion_missing_in_storage"] += any(
-            page and not beside
-            for strand, row in zip(self._strands, rows, strict=True)
-            for page, beside in zip(whole[strand.component], row, strict=True)
+            there[component, page] and not there[strand.number, page]
+            for strand, page in prefetch.questions
+            for component in (strand.component,)
         )
 
+    def prefetch_reserved(self, prefetch: Prefetch) -> None:
+        if prefetch.wanted[0].page * self._page_size < prefetch.anchor.end:
+            self._reviving[prefetch.number] = prefetch
+
     def prefetch_ended(self, prefetch: Prefetch) -> None:
+        self._reviving.pop(prefetch.number, None)
         partial = prefetch.stopped and prefetch.outcome is Outcome.PARTIAL
         self.counts["prefetch_timed_out"] += self._patient and partial
         self.counts["prefetch_without_room"] += prefetch.outcome is Outcome.NO_ROOM
@@ -347,6 +370,16 @@ class Marks(Observer):
     def made_room(self, demand: Demand, room: Room) -> None:
         self._making_room = False
         self.counts["room_waited_for"] += room.worth_waiting
+
+
+def _lacked(prefetch: Prefetch) -> Iterator[tuple[Node, Component]]:
+    """What nodes down to its anchor lacked when it asked, and it brings."""
+    wanted = {(w.component, w.page) for w in prefetch.wanted}
+    size = prefetch.key.page_bytes // TOKEN_BYTES
+    for node in prefetch.anchor.ancestors():
+        for component in (Component.SWA, Component.MAMBA):
+            if (component, node.end // size - 1) in wanted:
+                yield node, component
 
 
 _LOADS = {

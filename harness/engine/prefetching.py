@@ -69,5 +69,4 @@ def storage_tokens(prefetch: Prefetch | None, table: PageTable) -> int:
     """Of a hit, what this job's prefetch had brought and a load-back then fetched from the host."""
     if prefetch is None:
         return 0
-    brought = min(table.hit_tokens, prefetch.grafted_end) - prefetch.start
-    return max(0, min(brought, table.host_tokens))
+    return min(prefetch.brought(table.hit_tokens), table.host_tokens)

@@ -329,16 +329,16 @@ def orphans_counted_as_there(cache: UnifiedCache) -> None:
     Host slots are reserved, and evicted for, and what comes can never be served.
     """
 
-    def missing(original: Any, prefetch: Prefetch, page: int, pages: int) -> set[Component]:
-        assert cache.storage is not None
+    def absent(original: Any, prefetch: Prefetch) -> set[tuple[Component, int]]:
+        answers = zip(prefetch.questions, prefetch.there, strict=True)
         return {
-            strand.component
-            for at, strand in enumerate(cache.storage.strands)
-            if not _apart(strand) and not prefetch.there[at * pages + page]
+            (wanted.component, wanted.page)
+            for wanted, there in answers
+            if not there and not _apart(wanted.strand)
         }
 
     if cache.storage is not None and any(map(_apart, cache.storage.strands)):
-        patch(cache.storage.prefetches, "_missing", missing)
+        patch(cache.storage.prefetches, "_absent", absent)
 
 
 @family.fault("C2", "C1", "M1", reference="sglang PR 30057", needs=STORED)
@@ -374,8 +374,9 @@ def page_freed_while_its_companion_comes(cache: UnifiedCache) -> None:
 
 def _pages_alone(prefetch: Prefetch, component: Component) -> int:
     """The page up to which the pages of a component have landed, whatever their companions do."""
-    here = sum(w.strand.number == component for w in prefetch.wanted[: prefetch.granted])
-    return prefetch.first.get(component, 0) + here
+    coming = prefetch.wanted[prefetch.granted :]
+    last = prefetch.wanted[-1].page + 1 if prefetch.wanted else 0
+    return next((w.page for w in coming if w.strand.number == component), last)
 
 
 def _apart(strand: Strand) -> bool:

@@ -402,13 +402,11 @@ def window_not_fetched(cache: UnifiedCache, storage: StorageTier) -> None:
     Where the window is missing in storage, what was fetched cannot be loaded.
     """
 
-    def loadable_end(original: Any, prefetch: Prefetch) -> int:
-        pages = (prefetch.limit - prefetch.start) // cache.config.page_size
-        full = prefetch.there[:pages] if prefetch.status is Status.OK else ()
-        count = next((at for at, there in enumerate(full) if not there), len(full))
-        return prefetch.start + count * cache.config.page_size
+    def absent(original: Any, prefetch: Prefetch) -> set[tuple[Component, int]]:
+        found: set[tuple[Component, int]] = original(prefetch)
+        return {(component, page) for component, page in found if component is FULL}
 
-    patch(storage.prefetches, "_loadable_end", loadable_end)
+    patch(storage.prefetches, "_absent", absent)
 
 
 @fault("D1", "S5")

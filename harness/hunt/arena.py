@@ -27,9 +27,9 @@ from harness.explore.kernel import FINISHED, Kernel, Point, Signal
 from harness.explore.outcome import Scenario
 from harness.hunt.ranks import STREAMS, Tortured, may_shut, stream_name
 from harness.hunt.refusals import Refusals
-from harness.hunt.scenario import GROUPS, Request, recurrent, requests_of
+from harness.hunt.scenario import GROUPS, Request, leaving, recurrent, requests_of, setup_of
 from harness.hunt.state import cache_state
-from harness.hunt.storage import Left, StorageTasks, no_more
+from harness.hunt.storage import Left, StorageTasks, narrow, no_more
 
 TREE = ("tree",)
 FAILURES = 2  # copies of one run that may fail; if all did, nobody would ever get on
@@ -122,18 +122,16 @@ class Arena:
         """Serve and evict until the tree looks as the scenario wants it; then let go."""
         if self._storage is not None:
             self._storage.warm([_prefix_key(group, self._size) for group in range(GROUPS)])
-        for item in self._scenario["setup"]:
+        for item in setup_of(self._scenario):
             await self.kernel.point("setup.serve" if item["serve"] else "setup.room", TREE)
             if item["serve"]:
                 self._serve(item["group"], item["pages"])
             else:
                 self.cache.make_room(self._demand(item["full"], item["swa"]))
             self._drain()
-        full, swa = self._scenario["demote"], self._scenario["tombstone"]
-        states = self._scenario["forget"] if self._recurrent else 0
-        if full or swa or states:
+        if any(gone := leaving(self._scenario)):
             await self.kernel.point("setup.room", TREE)
-            self.cache.make_room(self._demand(full, swa, states))
+            self.cache.make_room(self._demand(*gone))
             self._drain()
         if self._scenario["rooms_fail"] or may_shut(self._scenario):
             self._refusals.begin_apart(self.cache)
@@ -442,6 +440,8 @@ class Arena:
         if self.cache.extend(table, whole).enough and not table.waits:
             self._compute(table, key, max(whole, table.written))
             self.cache.write(table, key.prints(), max(whole, table.written))
+            if narrow(self._scenario):  # whose host could not take a window for each page
+                self._slide(table, table.written)
             self.cache.finish(table, key)
         else:
             self.cache.abort(table)

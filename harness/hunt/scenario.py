@@ -13,11 +13,13 @@ from harness.explore.outcome import Scenario
 from harness.explore.swarm import Feature, Knob, Many, Number, Options, Perhaps, Swarm
 from harness.hunt.companions import COMPANION, companions_of, more_slots
 from harness.hunt.ranks import RANKS, ranks_in, spare_pages
-from harness.hunt.storage import STORAGE, storage_config
+from harness.hunt.storage import STORAGE, narrow, storage_config
 
 GROUPS = 2
 SETUP = 5  # set-up items
 CHUNK = 3  # pages of one prefill chunk
+FEW_STATES = 2  # of a host that loses the others
+ALL = 99  # more than any pool has
 
 # A set-up item: serve a prompt and let its copies land, or make room on the device.
 _SETUP: dict[str, Knob] = {
@@ -42,6 +44,7 @@ STORAGE_SHARE = 0.35  # of all worlds have storage, if they have a host
 COMPANIONS_SHARE = 0.4  # of all worlds have slots with companions
 RANKS_SHARE = 0.2  # of all worlds have several ranks
 ROOMS_SHARE = 0.1  # of all worlds have rooms that are refused
+NARROW_SHARE = 0.3  # of worlds with storage have a host that loses windows and states
 _PRESSURE: dict[str, Knob] = {"full": Number(0, 6), "swa": Number(0, 5)}
 _STATE_PRESSURE: dict[str, Knob] = {"states": Number(1, 4)}
 
@@ -53,9 +56,11 @@ def swarm(
     ranks_share: float | None = None,
     companions_share: float | None = None,
     rooms_share: float = ROOMS_SHARE,
+    narrow_share: float = NARROW_SHARE,
 ) -> Swarm:
     """Every schedule its own sizes, policies, mix and switches; so many with storage, so many with
-    several ranks, so many with companions, and so many where rooms are refused."""
+    several ranks, so many with companions, so many where rooms are refused, and so many whose host
+    loses windows and states."""
     share = STORAGE_SHARE if storage_share is None else storage_share
     several = RANKS_SHARE if ranks_share is None else ranks_share
     beside = COMPANIONS_SHARE if companions_share is None else companions_share
@@ -89,6 +94,7 @@ def swarm(
             "accompanied": Feature(beside),
             "companions": Many(COMPANION, 1, 2),
             "snug": Options((0, 0, 0, 1, 2)),  # the host holds one prompt, or a page more
+            "narrow": Feature(narrow_share),
         },
         fixed={"grain": grain},
     )
@@ -167,19 +173,39 @@ def config_of(scenario: Scenario) -> CacheConfig:
     window = scenario["window"] if scenario["windowed"] else 0
     swa = max(scenario["swa"], -(-window // max(page, 1)) + 3)
     states = scenario["states"] if recurrent(scenario) else 0
+    swa_host, states_host = _host(swa, ratio), _host(states, ratio)
+    if narrow(scenario):
+        swa_host, states_host = min(swa_host, -(-window // page) + 1), min(states_host, FEW_STATES)
     config = CacheConfig(
         page_size=page,
         full=PoolPages(device, _snug(_host(device, ratio), scenario)),
-        swa=PoolPages(swa, _host(swa, ratio)) if window else None,
+        swa=PoolPages(swa, swa_host) if window else None,
         window=window,
         write_policy=WritePolicy(scenario["policy"]),
         device_eviction=EvictionOrder(scenario["device_order"]),
         host_eviction=EvictionOrder(scenario["host_order"]),
         load_back_threshold=scenario["threshold"] * page,
         storage=storage_config(scenario),
-        mamba=PoolPages(states, _host(states, ratio)) if states else None,
+        mamba=PoolPages(states, states_host) if states else None,
     )
     return replace(config, companions=companions_of(scenario, config))
+
+
+def setup_of(scenario: Scenario) -> list[dict[str, Any]]:
+    """What is served and evicted before the requests come. A narrow host has seen their prefixes
+    and a page more, of which it keeps hardly more than FULL."""
+    setup: list[dict[str, Any]] = list(scenario["setup"])
+    if narrow(scenario):
+        seen = dict.fromkeys((r.group, r.shared) for r in requests_of(scenario) if r.shared)
+        setup += [{"serve": True, "group": group, "pages": pages + 1} for group, pages in seen]
+    return setup
+
+
+def leaving(scenario: Scenario) -> tuple[int, int, int]:
+    """FULL pages, SWA pages and states that leave the device before the requests come. A narrow
+    host cannot keep all of them, so that most windows and states are lost but to storage."""
+    small = (scenario["tombstone"], scenario["forget"] if recurrent(scenario) else 0)
+    return (scenario["demote"], *((ALL, ALL) if narrow(scenario) else small))
 
 
 def recurrent(scenario: Scenario) -> bool:

@@ -36,6 +36,7 @@ PAGE_BYTES = HEADER_BYTES + 8
 TREE = ("tree",)
 # Beside fingerprints, what an object of a strand has for the last of a key's first pages.
 Left = Callable[[Strand, Key, int], Sequence[memoryview]]
+MOST_WARM = 14
 MOST_TROUBLES = 3  # of one run; if storage never worked, nothing would be said about the cache
 
 STORAGE: dict[str, Knob] = {
@@ -43,7 +44,7 @@ STORAGE: dict[str, Knob] = {
     "threshold": Options((0, 1, 0, 2)),  # pages
     "batch": Number(1, 3),  # pages
     "capacity": Options((60, 60, 20, 60, 4)),  # pages, of all components
-    "warm": Number(0, 14),  # pages of each group's prefix that another server has left there
+    "warm": Number(0, MOST_WARM),  # pages of each group's prefix that another server has left there
     "orphans": Number(0, 3),  # the page from which on it left no companions apart; 0: it did
     "every": Number(1, 3),  # pages from one recurrent state of that prefix to the next
     "trouble": Options(("none", "any", "torn", "none", "failing", "lying")),
@@ -62,6 +63,12 @@ def storage_config(scenario: Scenario) -> StorageConfig | None:
         prefetch_threshold=knobs["threshold"] * scenario["page_size"],
         batch_pages=knobs["batch"],
     )
+
+
+def narrow(scenario: Scenario) -> bool:
+    """Whether the host has room for hardly more than one window or state, and storage for all;
+    replay files from before there was such a host do not say."""
+    return bool(scenario.get("storage")) and bool(scenario.get("narrow", False))
 
 
 def storage_of(scenario: Scenario, page_bytes: int = PAGE_BYTES) -> TroubledStorage | None:
@@ -99,6 +106,7 @@ class StorageTasks:
         self._backend = self.tier.backend
         self._ranks = [rank.storage for rank in cache.ranks if rank.storage is not None]
         self._knobs = scenario["storage"][0]
+        self._narrow = narrow(scenario)
         self._marks = marks
         self._changed = changed
         self._kick = kick
@@ -206,9 +214,10 @@ class StorageTasks:
             self._leave([key])
 
     def _leave(self, keys: list[Key]) -> None:
+        warm = MOST_WARM if self._narrow else self._knobs["warm"]
         for key, tier in product(keys, self._ranks):
             above = ROOT
-            for pages in range(1, min(self._knobs["warm"], key.pages) + 1):
+            for pages in range(1, min(warm, key.pages) + 1):
                 above = self._keep(tier, above, key, pages)
 
     async def _storage(self, tier: StorageTier) -> None:
@@ -278,7 +287,8 @@ def _kinds(word: str) -> tuple[Trouble, ...]:
 def _state(move: Move) -> Hashable:
     if isinstance(move, Prefetch):
         facts = (move.phase.value, move.stopped, move.arrived, move.asked, move.there)
-        return ("prefetch", move.holder, move.start, move.limit, move.end, *facts)
+        objects = tuple((w.strand.number, w.page) for w in (*move.questions, *move.wanted))
+        return ("prefetch", move.holder, move.start, move.limit, move.end, *facts, objects)
     nodes = tuple(
         (source.node.start, source.node.edge, source.component) for source in move.sources
     )

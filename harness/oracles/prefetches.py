@@ -2,7 +2,8 @@
 
 from cache.config import Component, PrefetchPolicy, Tier, WritePolicy
 from cache.contract import Match
-from cache.locks import Lock
+from cache.keys import Key
+from cache.locks import NOT_HELD, Lock
 from cache.pools import Owner, SlotPool
 from cache.storage.contract import Status
 from cache.storage_moves import Outcome, Persist, Prefetch, Wanted
@@ -10,16 +11,17 @@ from cache.table import PageTable
 from cache.tree import Node
 from harness.oracles import naive
 from harness.oracles.base import Oracle
+from harness.oracles.reachable import Bit, Bits, beyond, bits_of, found, longest, needed
 
 
 class Prefetches(Oracle):
-    """A prefetch is asked for what the tree lacks, unless that is too little or has nothing to hang
-    below, and goes as far as tree and storage together can serve (M1, M2). While it is under way
-    its anchor is covered (L1) and cannot lose its host copy (S5). Every page that lands is the
-    key's, in a slot of the prefetch that nobody has given away (C1, D1). What has landed is in the
-    tree when the prefetch is over, up to what a copy fills (M2). One that was stopped keeps no more
-    than the batch under way, one that is over nothing (L3, O1). Nobody is admitted who should wait
-    (P1). Silent about pages that storage had and did not give."""
+    """A prefetch is asked for what the tree lacks and could take, unless that is too little, and
+    goes as far as tree and storage together can serve (M1, M2). While it is under way its anchor
+    and the window up from there are covered (L1), and the anchor cannot lose its host copy (S5).
+    Every page that lands is the key's, in a slot of the prefetch that nobody has given away (C1,
+    D1). What has landed is in the tree when the prefetch is over, up to what a copy fills (M2). One
+    that was stopped keeps no more than the batch under way, one that is over nothing (L3, O1).
+    Nobody is admitted who should wait (P1). Silent about what storage had and did not give."""
 
     name = "prefetches"
 
@@ -52,12 +54,18 @@ class Prefetches(Oracle):
         self._landed[prefetch.number] = 0
         self._begins(prefetch)
         lock, anchor = prefetch.lock, prefetch.anchor
-        if not lock.live or lock.anchor is not anchor or anchor.parent is None:
-            if not lock.live or lock.anchor is not anchor:
-                self.report("L1", "cover.prefetch", f"a live lock at {anchor}", lock)
+        if not lock.live or lock.anchor is not anchor:
+            self.report("L1", "cover.prefetch", f"a live lock at {anchor}", lock)
+            return
+        if anchor.parent is None:
             return
         if lock.reach[Component.FULL] != 0 or not set(self._tiers) <= set(lock.tiers):
             self.report("L1", "cover.prefetch", f"the path to {anchor} covered", lock)
+        least = min(prefetch.limit, prefetch.start + self.page_size)
+        window = self.needed_from(least) if self.windowed else anchor.end
+        if window < anchor.end and not NOT_HELD < lock.reach[Component.SWA] <= window:
+            expected = f"the window from {window} up to {anchor} covered"
+            self.report("L1", "cover.prefetch.window", expected, lock.reach)
         if not self._hangs(anchor):
             self.report("S5", "prefetch.anchor", f"{anchor} on the host", "not there")
 
@@ -77,25 +85,25 @@ class Prefetches(Oracle):
     def stepped(self, move: Persist | Prefetch) -> None:
         if not isinstance(move, Prefetch):
             return
-        if move.over and not move.there and move.outcome is not Outcome.CANCELLED:
+        if move.over and not move.there:
             self._declined(move)
         elif move.stopped and not move.over:
             self._stopped(move)
 
     def prefetch_reserved(self, prefetch: Prefetch) -> None:
-        end = self._reachable(prefetch)
+        end, bits = self._reachable(prefetch), self._bits(prefetch)
         if prefetch.end != end:
             oracle = "M1" if prefetch.end > end else "M2"
             self.report(oracle, "prefetch.end", f"{end} tokens", prefetch.end)
-        needed = self.needed_from(prefetch.end) // self.page_size if self.windowed else 0
-        first, stop = prefetch.start // self.page_size, prefetch.end // self.page_size
-        for component, held in prefetch.held.items():
-            begin = first if component is Component.FULL else max(first, needed)
-            if component is Component.MAMBA:
-                begin = stop - 1  # one state, that of the end
-            if list(held) != list(range(begin, stop)):
+        lacking = needed(prefetch.end, self.needs) - bits.there
+        for component in self.components:
+            held = prefetch.held.get(component, {})
+            pages = sorted(page for c, page in lacking if c is component)
+            if component is Component.FULL:
+                pages = [page for page in pages if page * self.page_size >= prefetch.anchor.end]
+            if list(held) != pages:
                 name = component.name.lower()
-                self.report("M1", f"prefetch.pages.{name}", f"{begin} .. {stop}", list(held))
+                self.report("M1", f"prefetch.pages.{name}", pages, list(held))
             targets = self._targets[self.cache.pools[Tier.HOST, component]]
             targets.update((slot, (prefetch, page)) for page, slot in held.items())
 
@@ -166,11 +174,13 @@ class Prefetches(Oracle):
         )
         if surplus or (path[-1].end if path else 0) != prefetch.grafted_end:
             self.report("M2", "graft.path", f"{prefetch.grafted_end} tokens", path[-1:])
+        first = prefetch.wanted[0].page * self.page_size if prefetch.wanted else 0
         for node in path:
-            if node.end > prefetch.start and not self._hangs(node):
+            if node.end > first and not self._hangs(node):
                 self.report("S5", "graft.hole", f"{node} on the host", "not there")
-            if node.end > prefetch.start and any(node.inbound[Tier.HOST]):
+            if node.end > first and any(node.inbound[Tier.HOST]):
                 self.report("D1", "graft.filling", f"{node} landed first", prefetch)
+            self._taken(prefetch, node)
         if prefetch.anchor.parent is not None and not self._hangs(prefetch.anchor):
             self.report("S5", "graft.anchor", f"{prefetch.anchor} on the host", "not there")
 
@@ -197,23 +207,75 @@ class Prefetches(Oracle):
 
     # -- helpers -----------------------------------------------------------------------------
 
+    def _taken(self, prefetch: Prefetch, node: Node) -> None:
+        """What has come for all of a node is the node's, if it lacked that and has its FULL."""
+        if node.slots[Tier.HOST][Component.FULL] is None:
+            return
+        coming = {(w.component, w.page) for w in prefetch.wanted[prefetch.granted :]}
+        for component in self.components:
+            pages = range(node.start // self.page_size, node.end // self.page_size)
+            if component is Component.MAMBA:
+                pages = pages[-1:]
+            held = prefetch.held.get(component, {})
+            whole = all(page in held and (component, page) not in coming for page in pages)
+            if whole and node.slots[Tier.HOST][component] is None:
+                name = component.name.lower()
+                self.report("M2", f"graft.left.{name}", f"{node} takes what has come", "left out")
+
     def _begins(self, prefetch: Prefetch) -> None:
-        """At the deepest node of the key's path, for everything below it."""
-        limit = max(0, prefetch.key.tokens - 1) // self.page_size
-        path, _ = naive.walk(self.cache.tree.root, prefetch.key, limit)
-        end = path[-1].end if path else 0
-        if prefetch.start != end or prefetch.limit != limit * self.page_size:
-            seen = f"{prefetch.start} .. {prefetch.limit}"
-            self.report("M2", "prefetch.asks", f"{end} .. {limit * self.page_size}", seen)
+        """With what the nodes of the key's path lack that the host has FULL of, and everything
+        below, if something may hang there; beyond what the tree serves alone."""
+        path, anchor, limit = self._path(prefetch.key)
+        bits = bits_of(path, self.needs)
+        start = longest(bits.there, path[-1].end if path else 0, self.needs)
+        seen: object = (prefetch.start, prefetch.limit, prefetch.anchor.end)
+        if seen != (start, limit, anchor):
+            self.report("M2", "prefetch.asks", f"{start} .. {limit} by {anchor}", seen)
+            return
+        least = min(limit, start + self.page_size)
+        window = self.needed_from(least) // self.page_size if self.windowed else 0
+        begins = (0, window, start // self.page_size)
+        asked = {(w.component, w.page) for w in prefetch.questions}
+        whole = bits_of([node for node in path if node.end <= anchor], self.needs).absent
+        whole |= beyond(prefetch.anchor, limit, self.needs)
+        wanted = {bit for bit in whole if begins[bit[0]] <= bit[1] < limit // self.page_size}
+        if asked != wanted or len(prefetch.questions) != self._strands_of(wanted):
+            seen = sorted(asked ^ wanted) or len(prefetch.questions)
+            self.report("M2", "prefetch.questions", f"{len(wanted)} of {prefetch}", seen)
+
+    def _path(self, key: Key) -> tuple[list[Node], int, int]:
+        """The nodes that a key spells; where the deepest of them ends below which something may
+        hang; and how far a prefetch may go."""
+        limit = max(0, key.tokens - 1) // self.page_size
+        path, _ = naive.walk(self.cache.tree.root, key, limit)
+        held = [node for node in path if self._may_hang(node)]
+        anchor = held[-1].end if held else 0
+        whole = not path or path[-1].end == anchor
+        return path, anchor, limit * self.page_size if whole else anchor
+
+    def _strands_of(self, bits: set[Bit]) -> int:
+        return sum(
+            strand.component is component for component, _ in bits for strand in self._strands
+        )
 
     def _declined(self, prefetch: Prefetch) -> None:
-        self._begins(prefetch)
-        enough = prefetch.limit - prefetch.start >= self._threshold
-        if prefetch.outcome is Outcome.TOO_SHORT and enough:
-            expected = f"{prefetch.limit - prefetch.start} tokens asked for"
+        """It was over at once, or storage said nothing."""
+        if prefetch.outcome not in (Outcome.TOO_SHORT, Outcome.NO_ANCHOR):
+            return
+        path, anchor, limit = self._path(prefetch.key)
+        bits = bits_of(path, self.needs)
+        start = longest(bits.there, path[-1].end if path else 0, self.needs)
+        most = max(0, prefetch.key.tokens - 1) // self.page_size * self.page_size
+        if prefetch.outcome is Outcome.TOO_SHORT and most - start >= self._threshold:
+            expected = f"{most - start} tokens asked for"
             self.report("M2", "prefetch.threshold", expected, f"under {self._threshold}")
-        if prefetch.outcome is Outcome.NO_ANCHOR and self._may_hang(prefetch.anchor):
-            self.report("M2", "prefetch.declined", f"{prefetch.anchor} to hang below", "declined")
+        takes = limit > anchor or any(
+            start <= page * self.page_size < limit for _, page in bits.absent
+        )
+        if prefetch.outcome is Outcome.NO_ANCHOR and limit - start >= self._threshold and takes:
+            self.report(
+                "M2", "prefetch.declined", f"something goes to {prefetch.anchor}", "declined"
+            )
 
     def _stopped(self, prefetch: Prefetch) -> None:
         held, kept = sum(map(len, prefetch.held.values())), len(prefetch.kept)
@@ -228,9 +290,9 @@ class Prefetches(Oracle):
         """Why it brought no more than it did."""
         match prefetch.outcome:
             case Outcome.NOTHING | Outcome.TOO_SHORT if not prefetch.wanted:
-                found = self._reachable(prefetch) - prefetch.start
-                if found >= self._threshold:
-                    self.report("M2", "prefetch.found", f"{found} tokens fetched", "given up")
+                more = self._reachable(prefetch) - prefetch.start
+                if more >= self._threshold:
+                    self.report("M2", "prefetch.found", f"{more} tokens fetched", "given up")
             case Outcome.PARTIAL:
                 good = prefetch.status is Status.OK
                 if self._waits and good and not self._cut_by_tree(prefetch, landed):
@@ -245,40 +307,19 @@ class Prefetches(Oracle):
             return True
         return not self._closed and node.slots[Tier.DEVICE][Component.FULL] is not None
 
-    def _may_hang(self, anchor: Node) -> bool:
-        if anchor.parent is None or anchor.ready(Tier.HOST, Component.FULL):
+    def _may_hang(self, node: Node) -> bool:
+        if node.ready(Tier.HOST, Component.FULL):
             return True
-        return not self._closed and anchor.ready(Tier.DEVICE, Component.FULL)
+        return not self._closed and node.ready(Tier.DEVICE, Component.FULL)
+
+    def _bits(self, prefetch: Prefetch) -> Bits:
+        return bits_of(naive.path_of(prefetch.anchor), self.needs)
 
     def _reachable(self, prefetch: Prefetch) -> int:
         """How far (tokens) the prefix can be served with the tree and what storage said it has."""
+        there, absent = self._bits(prefetch)
+        start = longest(there, prefetch.anchor.end, self.needs)
         if prefetch.status is not Status.OK or not prefetch.there:
-            return prefetch.start
-        pages = (prefetch.limit - prefetch.start) // self.page_size
-        there = dict.fromkeys(self.components, (True,) * pages)
-        for at, strand in enumerate(self._strands):  # a page without a companion does not count
-            own = prefetch.there[at * pages : (at + 1) * pages]
-            both = zip(there[strand.component], own, strict=True)
-            there[strand.component] = tuple(a and b for a, b in both)
-        full, swa = there[Component.FULL], there.get(Component.SWA, ())
-        states = there.get(Component.MAMBA, ())
-        path = naive.path_of(prefetch.anchor)
-        for count in range(pages, 0, -1):
-            end = prefetch.start + count * self.page_size
-            if not all(full[:count]) or (self.stateful and not states[count - 1]):
-                continue
-            if not self.windowed or self._window_there(prefetch, path, swa, end):
-                return end
-        return prefetch.start
-
-    def _window_there(
-        self, prefetch: Prefetch, path: list[Node], swa: tuple[bool, ...], end: int
-    ) -> bool:
-        needed = self.needed_from(end)
-        above = all(
-            any(node.ready(tier, Component.SWA) for tier in Tier)
-            for node in path
-            if node.end > needed
-        )
-        first = max(0, needed - prefetch.start) // self.page_size
-        return above and all(swa[first : (end - prefetch.start) // self.page_size])
+            return start
+        takes = absent | beyond(prefetch.anchor, prefetch.limit, self.needs)
+        return longest(there | found(prefetch) & takes, prefetch.limit, self.needs)

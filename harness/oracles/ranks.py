@@ -148,13 +148,15 @@ class Journal(Observer):
         self.entries.append(("persisted", persist.number, state, persist.status.value, stored))
 
     def prefetch_asked(self, prefetch: Prefetch) -> None:
-        self.entries.append(("asked", prefetch.number, prefetch.start, prefetch.limit))
+        asked = (prefetch.start, prefetch.limit, len(prefetch.questions))
+        self.entries.append(("asked", prefetch.number, *asked))
 
     def prefetch_reserved(self, prefetch: Prefetch) -> None:
         self.entries.append(("reserved", prefetch.number, prefetch.end, len(prefetch.wanted)))
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
-        self.entries.append(("grafted", prefetch.number, prefetch.grafted_end, len(nodes)))
+        grafted = (prefetch.grafted_end, len(nodes), len(prefetch.revived))
+        self.entries.append(("grafted", prefetch.number, *grafted))
 
     def prefetch_ended(self, prefetch: Prefetch) -> None:
         self.entries.append(("fetched", prefetch.number, prefetch.outcome.value))

@@ -99,10 +99,12 @@ class Shades(Observer):
         self._shades.pop(node, None)
 
     def grafted(self, prefetch: Prefetch, nodes: list[Node]) -> None:
-        """A use of what is new."""
+        """A use of what the tree has taken."""
         self._clock += 1
         for node in nodes:
             self.of(node).used[:] = [self._clock] * len(self.of(node).used)
+        for node, component in prefetch.revived:
+            self.of(node).used[component] = self._clock
 
     # -- uses --------------------------------------------------------------------------------
 

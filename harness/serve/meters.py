@@ -79,7 +79,7 @@ class Meters(Observer):
                 self.persisted_tokens += taken * self._page_size
 
     def prefetch_ended(self, prefetch: Prefetch) -> None:
-        self.prefetched_tokens += max(0, prefetch.grafted_end - prefetch.start)
+        self.prefetched_tokens += prefetch.brought(prefetch.grafted_end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,3 +245,28 @@ def test_asking_is_an_agreement_while_anything_is_under_way():
     assert cache.agreed == before + 1
     cache.storage.cancel(prefetch)
     reply(cache)
+
+
+def test_a_state_comes_back_to_the_same_node_on_every_rank_or_on_none():
+    cache = ranked(warm([1, 2, 3, 4], states=4), states=4)
+    serve(cache, PROMPT)
+    land(cache)
+    reply(cache)
+    for rank in cache.ranks:
+        (node,) = rank.tree.nodes()
+        for tier in Tier:
+            rank.residency.drop(node, tier, MAMBA)
+    prefetch = asked(cache)
+    first, last = own(cache, prefetch)
+    assert [(w.component, w.page) for w in last.wanted] == [(MAMBA, 3)]
+    cache.ranks[0].storage.run(first)
+    cache.storage.conclude(prefetch)  # the last rank's has not come
+    assert [list(part.revived) for part in (first, last)] == [[], []]
+    reply(cache)
+    assert_clean(cache)
+    cache.storage.prefetch(PROMPT, "again")
+    reply(cache)
+    for rank in cache.ranks:
+        (node,) = rank.tree.nodes()
+        assert node.ready(HOST, MAMBA)
+    assert_clean(cache)

@@ -217,56 +217,6 @@ def test_eviction_waits_for_a_backup_and_spares_what_was_used_again():
     assert rows == rows_of("eviction.md")
 
 
-def test_storage_keeps_its_slots_and_its_anchor_until_it_has_replied():
-    backend = MemoryStorage(IDENTITY, ROOMY)
-    other = with_storage(backend=backend)
-    serve(other, a_key([1, 2, 3, 4, 5]))
-    land(other)
-    reply(other)
-    cache = with_storage(backend=backend, prefetch_policy=PrefetchPolicy.TIMEOUT)
-    serve(cache, a_key([1]))
-    land(cache)
-    demote(cache)
-    reply(cache)
-    storage, anchor, key, rows = cache.storage, node_at(cache, [1]), a_key([1, 2, 3, 4, 5]), Rows()
-    assert storage is not None
-    asked: list[Prefetch] = []
-
-    def see() -> None:
-        free = str(cache.pool(FULL, Tier.HOST).free_slots)
-        loadable = str(cache.match(key).loadable_tokens)
-        phase = asked[0].phase.value if asked else "-"
-        rows.append((str(anchor.locks[Tier.HOST][FULL]), phase, free, loadable))
-        assert audit(cache) == []
-
-    see()
-    asked.append(storage.prefetch(key, "request"))
-    (prefetch,) = asked
-    see()
-    storage.run(prefetch)
-    see()
-    storage.acknowledge(prefetch)
-    see()
-    serve(cache, a_key([7, 8, 9]))
-    land(cache)
-    see()
-    storage.run(prefetch)
-    see()
-    assert not storage.may_go_on(prefetch, 1.0)
-    assert storage.may_go_on(prefetch, 1.1)
-    storage.conclude(prefetch)
-    see()
-    storage.run(prefetch)
-    see()
-    storage.acknowledge(prefetch)
-    see()
-    table = admit(cache, key, "request")
-    see()
-    land(cache)
-    assert cache.read(table, 6).full == key.prints()[:3]
-    assert rows == rows_of("storage.md")
-
-
 def test_a_state_is_copied_for_a_request_and_kept_at_a_page_boundary():
     cache = a_cache(full=(8, 8), mamba=(3, 3))
     serve(cache, a_key([1, 2]))

@@ -42,7 +42,10 @@ def world(seed: int, *, fine: bool = False, policy: PrefetchPolicy | None = None
         prefetch_timeout_base_s=1e-5,
         prefetch_timeout_per_ki_token_s=1e-3,
     )
-    states = PoolPages(3 + seed % 4, 4) if seed % 4 == 3 else None
+    if seed % 4 == 1 and settings.swa is not None:  # a host that loses windows
+        least = settings.window_pages + 1
+        settings = replace(settings, swa=settings.swa._replace(host=least))
+    states = PoolPages(3 + seed % 4, 4 if seed % 8 == 3 else 2) if seed % 4 == 3 else None
     settings = replace(settings, storage=storage, mamba=states)
     backend = TroubledStorage(
         MemoryStorage(IDENTITY, (20 + 40 * (seed % 3)) * PAGE_BYTES),
@@ -96,7 +99,8 @@ def test_every_request_ends_once_and_leaves_nothing_whatever_storage_does(way):
         marks.update(judged(ran).marks.counts)
         tokens += sum(job.storage_tokens for job in ran.jobs)
     never = {meaning.mark for meaning in STORAGE_MEANINGS if not marks[meaning.mark]}
-    assert never <= {"prefetch_met_the_tree"}
+    rare = {"prefetch_met_the_tree", "revived_meanwhile", "split_while_reviving", "window_revived"}
+    assert never <= rare | ({"state_revived"} if fine else set())
     assert tokens > 0 or way == "search"
 
 

@@ -39,7 +39,7 @@ def test_an_order_about_which_an_oracle_was_wrong_passes(path: Path) -> None:
 def test_stories_are_short() -> None:
     steps = sorted(load(path).steps for path in STORIES)
     assert steps[len(steps) // 2] <= 5
-    assert steps[-1] <= 12
+    assert steps[-1] <= 20  # a window that is computed again while storage brings it takes so many
 
 
 def test_the_seed_races_are_short_stories() -> None:
