@@ -65,11 +65,12 @@ def lost_window_not_held(cache: UnifiedCache, storage: StorageTier) -> None:
     patch(cache.locks, "acquire", acquire)
 
 
-@fault("C1")
+@fault("C1", "M2")
 def split_node_takes_the_first_pages(cache: UnifiedCache, storage: StorageTier) -> None:
     """A prefetch remembers by node where the pages that it brings begin.
 
-    A node that is split meanwhile is given the pages of its upper half.
+    A node that is split meanwhile is given the pages of its upper half, or none; the upper half
+    none.
     """
     starts: dict[int, dict[int, int]] = {}  # by prefetch: where its nodes began
     moved: dict[int, int] = {}  # by node: how many pages later it begins now
@@ -88,13 +89,13 @@ def split_node_takes_the_first_pages(cache: UnifiedCache, storage: StorageTier) 
 
     def give(original: Any, prefetch: Prefetch, node: Node, component: Component) -> None:
         shift, held = moved.get(node.number, 0), prefetch.held.get(component, {})
-        if component is MAMBA or not shift:
+        size = cache.config.page_size
+        pages = [page for page in range(node.start // size, node.end // size) if page in held]
+        if not shift or (shift > 0 and component is MAMBA):
             original(prefetch, node, component)
-        elif shift > 0:  # else it is the upper half, of which nothing is known
-            size = cache.config.page_size
-            for page in range(node.start // size, node.end // size):
-                if page in held and page - shift in held:
-                    held[page], held[page - shift] = held[page - shift], held[page]
+        elif shift > 0 and all(page - shift in held for page in pages):
+            for page in pages:
+                held[page], held[page - shift] = held[page - shift], held[page]
             original(prefetch, node, component)
 
     patch(storage.prefetches, "_reserve", reserve)

@@ -43,7 +43,7 @@ class Progress(Oracle):
         self._backed_up: list[Copy] = []  # by the making of room under way
         self._went_by: dict[Node, None] = {}  # its victims and what they hung below
         self._room: Room | None = None  # what came of it
-        self._lost_below: set[Node] = set()  # their host copies went meanwhile
+        self._lost_below: set[Node] = set()  # their host copies, or children's, went meanwhile
         self._due: list[tuple[Node, Component]] = []  # to go as soon as an operation has ended
         self._pools = {c: self.cache.pools[Tier.DEVICE, c] for c in self.components}
         self._small = self.components[1:]
@@ -64,6 +64,8 @@ class Progress(Oracle):
             self._due = [due for due in self._due if due != (node, component)]
         if tier is Tier.HOST:
             self._lost_below.add(node)
+            if component is Component.FULL and node.parent is not None:
+                self._lost_below.add(node.parent)  # of which that may have been the last child
         if self._demand is None or tier is Tier.HOST:
             return
         # A cascade goes from the last component down to FULL; else it is another decision.
