@@ -40,8 +40,8 @@ class Background:
         self.storage = Storage()
         self.site = Site.current = Site(self.storage)
         self.truth: dict[str, Prints] = {}  # by key: the page of the prefix that it names
-        self._meet: Callable[[], None] = _nobody
-        self._kick: Callable[[], None] = _nobody
+        self._meet: Callable[[], None] = lambda: None
+        self._kick: Callable[[], None] = lambda: None
         self._release, self._shape, self._kernel = release, shape, kernel
         self._broken: Broken | None = None
         self._woken: dict[str, Signal] = {}
@@ -148,6 +148,3 @@ class Background:
                 await self._kernel.wait(self._woken["clock"], "clock.deadline", POINT)
             self.site.now += DEADLINE_S
             self._kick()
-
-
-def _nobody() -> None: ...

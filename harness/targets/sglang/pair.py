@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
+from harness.targets.sglang import serving
 from harness.targets.sglang.agreement import Group, reduce, together
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Device
 from harness.targets.sglang.prompts import Prompt
 from harness.targets.sglang.release import Release
-from harness.targets.sglang.serving import SPINS, serve
 from harness.targets.sglang.workers import Site
 from harness.targets.sglang.world import CACHE, INBOX, RECEIVE, SERVE, Launch, World
 
@@ -135,7 +135,7 @@ class Pair:
         await self._serve()
         idle = 0
         while True:
-            if idle > SPINS and not self.ranks[0].has_mail:
+            if idle > serving.SPINS and not self.ranks[0].has_mail:
                 await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
             else:
@@ -151,7 +151,7 @@ class Pair:
         mail = [world.inbox for world in self.ranks]
         for world in self.ranks:
             world.serving, world.inbox = True, []
-        await serve(served, self._post, self._turn)
+        await serving.serve(served, self._post, self._turn)
         for world, kept in zip(self.ranks, mail, strict=True):
             world.serving, world.inbox = False, kept
 

@@ -9,13 +9,15 @@ Invariant: what is left does the same in the same run; whether it does is for th
 
 import ast
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-FIRST = "harness.targets.sglang.release"
+# What prepares a release, once in a process, and what these import.
+FIRST = ("harness.targets.sglang.release", "harness.targets.sglang.storage")
 
 Ran = frozenset[tuple[str, str]]  # module and qualified name of each function
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -29,12 +31,14 @@ def functions_run(work: Callable[[], Any]) -> Ran:
         if event == "call":
             seen[frame.f_code] = None
 
-    before = sys.getprofile()
+    before, others = sys.getprofile(), threading.getprofile()
     sys.setprofile(note)
+    threading.setprofile(note)  # those that are started meanwhile
     try:
         work()
     finally:
         sys.setprofile(before)
+        threading.setprofile(others)
     return frozenset(
         (_module_of(path), code.co_qualname)
         for code in seen
@@ -44,8 +48,21 @@ def functions_run(work: Callable[[], Any]) -> Ran:
 
 def sources_of(name: str, ran: Ran) -> dict[str, str]:
     """A module and all that it imports of this project, what is imported first, first."""
-    whole = set(_visit(FIRST, {}, lambda module: _bare(module, None)))
-    return _visit(name, {}, lambda module: _bare(module, None if module in whole else ran))
+    whole = {one for first in FIRST for one in _visit(first, {}, lambda m: _bare(m, None))}
+    found = _visit(name, {}, lambda module: _bare(module, None if module in whole else ran))
+    wanted = ran | {one for text in found.values() for one in _imported(ast.parse(text))}
+    return found if wanted == ran else sources_of(name, wanted)
+
+
+def _imported(tree: ast.Module) -> list[tuple[str, str]]:
+    """What a module takes from others of this project as it is imported, whether it uses it or
+    not."""
+    return [
+        (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness")
+        for alias in node.names
+    ]
 
 
 def _visit(

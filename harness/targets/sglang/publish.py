@@ -5,6 +5,7 @@ of each kind, and the table of all of them.
 it, whether it is known and since when it is fixed. Every replay is repeated ten times first.
 """
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -182,6 +183,13 @@ def configuration(replay: Replay) -> str:
             "--enable-hierarchical-cache",
             f"--hicache-ratio {shape.ratio:g}",
             f"--hicache-write-policy {shape.policy}",
+        ]
+    if shape.storage:
+        more = json.dumps({"prefetch_threshold": shape.threshold})
+        flags += [
+            f"--hicache-storage-backend {shape.storage}",
+            f"--hicache-storage-prefetch-policy {shape.prefetch}",
+            f"--hicache-storage-backend-extra-config '{more}'",
         ]
     if not shape.overlap:
         flags.append("--disable-overlap-schedule")

@@ -8,6 +8,7 @@ Invariant: a page that is kept is never changed; it may be lost.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ RANKS = {
     "get_pipeline_model_parallel_world_size": 1,
 }
 ALONE = SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1)
+NATIVE_HASH = "srt.mem_cache.cpp_utils.native_hash"  # compiled as it is first asked
 HOST_POOLS = ("MHATokenToKVPoolHost", "MambaPoolHost")
 
 
@@ -46,9 +48,9 @@ class Storage:
 
     def __init__(self) -> None:
         self.pages: dict[str, Prints] = {}
-        self.on_page: Callable[[Page], None] = _ignore
-        self.on_kept: Callable[[str, Prints], None] = _ignore
-        self.draw: Callable[[str, int], int] = _nothing
+        self.on_page: Callable[[Page], None] = lambda page: None
+        self.on_kept: Callable[[str, Prints], None] = lambda key, prints: None
+        self.draw: Callable[[str, int], int] = lambda label, bound: 0
         self.kept = 0  # pages that this server has put in
 
     def put(self, key: str, prints: Prints) -> bool:
@@ -68,13 +70,6 @@ class Storage:
             self.pages.pop(keys[self.draw("storage.which", len(keys))], None)
 
 
-def _ignore(*told: Any) -> None: ...
-
-
-def _nothing(label: str, bound: int) -> int:
-    return 0
-
-
 def prepare(release: Release, batch: int) -> None:
     """Let servers of this release be built with storage, `batch` pages in a call; the rest of the
     release stays as it is."""
@@ -88,6 +83,9 @@ def _batched(release: Release) -> list[Any]:
     homes = modules()
     install(homes)
     _state_ranks()
+    if has(NATIVE_HASH):
+        native = SimpleNamespace(get_hash=hash_of)
+        vars(upstream(NATIVE_HASH))["_load_native_hash_module"] = lambda: native
     factory = upstream("srt.mem_cache.storage.backend_factory").StorageBackendFactory
     kind = _backend(release)
     factory._registry["file"]["loader"] = lambda: kind
@@ -97,6 +95,21 @@ def _batched(release: Release) -> list[Any]:
         pool.get_data_page = _read_page
         pool.set_from_flat_data_page = _fill_page
     return [module for module in homes if "STORAGE_BATCH_SIZE" in vars(module)]
+
+
+def hash_of(
+    raw: Any, count: int, width: int, bigram: bool, prior: bytes | None, page_size: int | None
+) -> str | list[str]:
+    """What the release's C++ extension computes, without a compiler: SHA-256 over the hash before
+    and the tokens, four bytes each; a hash for each page where a page size is told."""
+    assert (width, bigram) == (1, False), "no speculative decoding here"
+    data = np.asarray(raw[:count], dtype="<u4").tobytes()
+    size = 4 * page_size if page_size else max(len(data), 1)
+    hashes = []
+    for start in range(0, len(data), size) if page_size else (0,):
+        prior = sha256((prior or b"") + data[start : start + size]).digest()
+        hashes.append(prior.hex())
+    return hashes if page_size else hashes[0]
 
 
 def _state_ranks() -> None:

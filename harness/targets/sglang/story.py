@@ -1,6 +1,7 @@
 """A finding in a release as a story: each step with what it did to the tree, who held what."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from harness.explore.kernel import Point, Task
 from harness.explore.outcome import Outcome, Scenario
@@ -75,10 +76,32 @@ def picture_of(world: World, view: View) -> Picture:
     copies = [f"{name}: a copy waits" for name, stream in world.streams.items() if stream.behind]
     return Picture(
         nodes={n.id: _state(n, view, world) for n in view.nodes() if not n.root},
-        pools={c: f"{len(view.free(c))} of {view.size(c)} free" for c in view.components},
+        pools=_rooms(world, view),
         locks=tuple(receipts),
         copies=tuple(copies),
     )
+
+
+def _rooms(world: World, view: View) -> dict[str, str]:
+    """What is free; with storage, on the host too, and how far prefetches have come."""
+    rooms = {c: f"{len(view.free(c))} of {view.size(c)} free" for c in view.components}
+    if world.background is None:
+        return rooms
+    for name in view.components:
+        free, size = len(view.host_free(name)), view.host_size(name)
+        rooms[f"{name} on the host"] = f"{free} of {size} free"
+    asked = [_come(info[3]) for info in world.cache.ongoing_prefetch.values()]
+    rooms["prefetches"] = ", ".join(asked) or "none"
+    rooms["storage"] = f"{len(world.background.storage.pages)} pages"
+    return rooms
+
+
+def _come(operation: Any) -> str:
+    """How far a prefetch has come."""
+    rid, hits = operation.request_id, len(operation.hash_value)
+    read = int(operation.completed_tokens)
+    cut = ", cut short" if operation.is_terminated() else ""
+    return f"{rid} has read {read} tokens of {hits} pages{cut}" if hits else f"{rid} asks{cut}"
 
 
 def _state(node: Node, view: View, world: World) -> NodeState:

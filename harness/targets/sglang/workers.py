@@ -55,7 +55,7 @@ class Worker(Baton):
         self.site = Site.current
         self.leaving = False
         self._function = target.__name__
-        self._ready: Callable[[], bool] = _at_once
+        self._ready: Callable[[], bool] = lambda: True
 
     @property
     def ready(self) -> bool:
@@ -70,7 +70,7 @@ class Worker(Baton):
 
     def halt(self, at: str, ready: Callable[[], bool] | None = None) -> None:
         """Of the one that runs: stand here until it is advanced, and `ready`."""
-        self.at, self._ready = at, ready or _at_once
+        self.at, self._ready = at, ready or (lambda: True)
         self.stand()
 
     def join(self, timeout: float | None = None) -> None:
@@ -81,10 +81,6 @@ class Worker(Baton):
                 break
             self.advance()
         super().join()
-
-
-def _at_once() -> bool:
-    return True
 
 
 def halt(at: str) -> None:

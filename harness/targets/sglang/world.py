@@ -19,13 +19,13 @@ import numpy as np
 
 from harness.explore.kernel import Kernel, Signal
 from harness.explore.outcome import Scenario
+from harness.targets.sglang import serving
 from harness.targets.sglang.background import background_of
 from harness.targets.sglang.device import Copy, Device, Event, Stream
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.release import Release
 from harness.targets.sglang.scenario import shape_of
-from harness.targets.sglang.serving import SPINS, serve
 from harness.targets.sglang.storage import Page, Prints
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import NAMES, field_of
@@ -208,7 +208,7 @@ class World:
         await self._serve(run, results)
         idle = 0
         while True:
-            if idle > SPINS and not self.inbox:
+            if idle > serving.SPINS and not self.inbox:
                 await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
             else:
@@ -231,7 +231,7 @@ class World:
             return await run(results)
 
         mail, self.inbox = self.inbox, []
-        await serve(served, self.post, turn)
+        await serving.serve(served, self.post, turn)
         self.inbox = mail
         self.serving = False
 
