@@ -6,6 +6,7 @@ the namespace and every page before. So a page of another model or another prefi
 there. The fingerprint has 64 bits: two prefixes share one with a chance of 2^-64.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from cache.storage.contract import KEY_BYTES
@@ -25,6 +26,14 @@ def identity_of_rank(identity: bytes, rank: int, ranks: int) -> bytes:
 
 def page_key(identity: bytes, part: str, print_: int) -> bytes:
     """The name of one page's `part` (a component, or a companion of one)."""
+    begun = _begun(identity, part).copy()
+    begun.update(print_.to_bytes(8, "little"))
+    return begun.digest()
+
+
+@lru_cache(maxsize=256)
+def _begun(identity: bytes, part: str) -> blake2b:
+    """What the names of all pages of a part have in common: hashing that again for each of them
+    takes longer than the rest."""
     assert len(identity) == KEY_BYTES
-    what = part.encode() + b"\0" + print_.to_bytes(8, "little")
-    return blake2b(what, digest_size=KEY_BYTES, key=identity).digest()
+    return blake2b(part.encode() + b"\0", digest_size=KEY_BYTES, key=identity)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cache.storage.checksum import Checksum
 
-WEIGHTS = [int(weight) for weight in Checksum()._weights[:8]]
+WEIGHTS = [int(weight) for weight in Checksum()._weights[:32]]
 PAGE = bytes(range(1, 256)) * 33
 
 
@@ -16,7 +16,7 @@ def slowly(data: bytes) -> int:
     return sum(w * x for w, x in zip(WEIGHTS, words, strict=False)) % 2**64
 
 
-@given(data=st.binary(max_size=60))
+@given(data=st.binary(max_size=200))
 def test_it_is_the_sum_of_weighted_words(data):
     assert Checksum().of(data) == slowly(data)
     assert Checksum().of(memoryview(data)) == slowly(data)
