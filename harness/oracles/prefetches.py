@@ -236,8 +236,9 @@ class Prefetches(Oracle):
         window = self.needed_from(least) // self.page_size if self.windowed else 0
         begins = (0, window, start // self.page_size)
         asked = {(w.component, w.page) for w in prefetch.questions}
-        whole = bits_of([node for node in path if node.end <= anchor], self.needs).absent
-        whole |= beyond(prefetch.anchor, limit, self.needs)
+        held = [node for node in path if node.end <= anchor]
+        whole = (bits if len(held) == len(path) else bits_of(held, self.needs)).absent
+        whole = whole | beyond(prefetch.anchor, limit, self.needs)
         wanted = {bit for bit in whole if begins[bit[0]] <= bit[1] < limit // self.page_size}
         if asked != wanted or len(prefetch.questions) != self._strands_of(wanted):
             seen = sorted(asked ^ wanted) or len(prefetch.questions)
