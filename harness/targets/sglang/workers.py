@@ -73,6 +73,11 @@ class Worker(Baton):
         self.at, self._ready = at, ready or (lambda: True)
         self.stand()
 
+    def agree(self, call: Any) -> None:
+        """It goes on when the agreement is there, whatever it waited for before."""
+        self.at, self._ready = "agree", lambda: True
+        super().agree(call)
+
     def join(self, timeout: float | None = None) -> None:
         """The release stops its threads: whatever they still do is done now."""
         self.leaving = not self._abandoned

@@ -64,6 +64,27 @@ def test_a_worker_takes_an_operation_and_waits_for_storage(site: Site) -> None:
     assert (worker.at, worker.ready, controller.done) == ("take", False, ["page"])
 
 
+def test_a_worker_that_agrees_goes_on_though_its_queue_is_empty(site: Site) -> None:
+    queue, done = Queue(), list[Any]()
+
+    def prefetch_sync_thread_func() -> None:
+        item = queue.get()
+        worker = Baton.current
+        assert worker is not None
+        worker.agree("all ranks")
+        done.append(item)
+
+    Worker(target=prefetch_sync_thread_func).start()
+    worker = site.workers["report"]
+    queue.put("ack")
+    worker.advance()
+    assert (worker.call, worker.at, worker.ready) == ("all ranks", "agree", False)
+    worker.call = None  # the others have come
+    assert worker.ready
+    worker.advance()
+    assert done == ["ack"]
+
+
 def test_a_worker_that_is_stopped_does_what_is_left(site: Site) -> None:
     controller, worker = started(site)
     controller.queue.put("page")
