@@ -40,6 +40,7 @@ def words_of(shape: Shape, era: Era) -> list[str]:
         "running": min(shape.running, MOST_RUNNING),
         "together": True,
         "ranks": 1,
+        "storage": "",
     }
     words = []
     for name, value in told.items():

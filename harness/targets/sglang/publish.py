@@ -26,15 +26,23 @@ TIMES = 10
 HEAD = """# What was found in released SGLang
 
 Each row is a finding of a search over one release, shrunk, confirmed by reading the code path, and
-repeated ten times out of ten. Most are of `bench.py hunt --target sglang==VERSION` as it is; some
-are kept from hunts that were held to chosen knobs (components, page size, write policy, pools),
-where they come sooner: below the tables it says which. How it works:
-[docs/sglang.md](../../docs/sglang.md).
+repeated ten times out of ten. Each was found with the command in the second table and on its page,
+a hunt held to chosen knobs (`--hold`) that ends with that kind (`--until`); "found after" is of
+that command, on a machine that others used too. Where it names a commit, a hunt of that one found
+it, and today's worlds have not come to it again within minutes; the replay is of today's worlds.
+How it works: [docs/sglang.md](../../docs/sglang.md).
 A page ready to be posted lies in [sglang/](sglang/), and for the first of each kind a script that
 needs only the release; `python bench.py replay FILE --script OUT.py` writes the others.
 
 | release | finding | oracle | steps | found after | upstream | fixed |
 | --- | --- | --- | ---: | ---: | --- | --- |
+"""
+COMMANDS = """## The command of each row
+
+Schedule N of a seed is the same on every machine where `--jobs 1` says one process.
+
+| row | command |
+| --- | --- |
 """
 
 
@@ -52,14 +60,15 @@ class Finding(NamedTuple):
     seconds: float
     schedules: int
     command: str
+    commit: str = ""  # whose worlds the command searched, where today's do not come to it
 
     @property
     def path(self) -> Path:
         return FOLDER / f"{self.slug}.json"
 
 
-def findings() -> list[Finding]:
-    data = tomllib.loads((FOLDER / "findings.toml").read_text(encoding="utf-8"))
+def findings(folder: Path = FOLDER) -> list[Finding]:
+    data = tomllib.loads((folder / "findings.toml").read_text(encoding="utf-8"))
     return [Finding(**item) for item in data["finding"]]
 
 
@@ -139,8 +148,11 @@ def page(finding: Finding, replay: Replay, story: str) -> str:
 
 ## Reproduce
 
-{_how(finding)} Found with
-`{finding.command}`.
+{_how(finding)} Found after {_after(finding)} with
+
+```sh
+{finding.command}
+```
 
 ## Steps
 
@@ -152,6 +164,11 @@ At `scheduler.serve` requests come and go one after the other, before the story 
 {story.strip()}
 ```
 """
+
+
+def _after(finding: Finding) -> str:
+    then = f", at commit {finding.commit}" if finding.commit else ""
+    return f"{finding.seconds:.0f} s, {finding.schedules:,} schedules{then}"
 
 
 def _how(finding: Finding) -> str:
@@ -203,18 +220,19 @@ def configuration(replay: Replay) -> str:
 
 def table() -> str:
     """All findings, a row each."""
-    rows = []
+    rows, commands = [], []
     for finding in findings():
         replay = load(finding.path)
         assert replay.verdict is not None
+        commands.append(f"| [{finding.slug}](sglang/{finding.slug}.md) | `{finding.command}` |")
         version = str(replay.scenario["target"]).partition("==")[2]
         rows.append(
             f"| {version} | [{finding.title}](sglang/{finding.slug}.md) | {replay.verdict.oracle} |"
-            f" {replay.steps} | {finding.seconds:.0f} s, {finding.schedules:,} schedules |"
+            f" {replay.steps} | {_after(finding)} |"
             f" {finding.reference} | {finding.fixed} |"
         )
     notes = (FOLDER / "notes.md").read_text(encoding="utf-8")
-    return HEAD + "\n".join(rows) + "\n\n" + notes
+    return HEAD + "\n".join(rows) + "\n\n" + COMMANDS + "\n".join(commands) + "\n\n" + notes
 
 
 if __name__ == "__main__":

@@ -96,7 +96,8 @@ def simpler(scenario: Scenario) -> Iterator[Scenario]:
     for shape in _smaller_sizes(pinned, sizes):
         yield {**pinned, "sizes": shape._asdict()}
     if pinned is not scenario:
-        yield from swarm().smaller(scenario)
+        drawn = {name: knob for name, knob in swarm().knobs.items() if name in scenario}
+        yield from Swarm(knobs=drawn, fixed={}).smaller(scenario)
 
 
 def _served(scenario: Scenario) -> Iterator[Scenario]:

@@ -4,7 +4,7 @@
 VIOLATION  crash.RuntimeError in alloc_paged_token_slots_extend
   expected no exception, saw Prefill out of memory. Try to lower your batch size.
   found by pct, seed 7917161569805529772
-minimal: 6 tasks, 41 steps, 27 switches (from 6 tasks, 41 steps, 27 switches; 0 replays)
+minimal: 5 tasks, 38 steps, 24 switches (from 5 tasks, 38 steps, 24 switches; 0 replays)
  step  task   point              tree: device host, locks by component                              
     1  R1     client.send        -                                                                  
     2  R6     client.send        -                                                                  
@@ -54,34 +54,31 @@ minimal: 6 tasks, 41 steps, 27 switches (from 6 tasks, 41 steps, 27 switches; 0 
    29  fwd    forward.run        -                                                                  
    30  sched  scheduler.process  -                                                                  
    31  sched  scheduler.receive  -                                                                  
-   32  d2h    copy.to_host       -                                                                  
-   33  d2h    copy.to_host       -                                                                  
-   34  fwd    forward.run        -                                                                  
-   35  sched  scheduler.process  node 18 [0:2) of 9: .. fw  locks 0/0 -> gone                       
+   32  fwd    forward.run        -                                                                  
+   33  sched  scheduler.process  node 18 [0:2) of 9: .. fw  locks 0/0 -> gone                       
                                  node 19 [0:4) of 9: F. fw  locks 0/0 -> F. f.  locks 0/0           
                                  node 24 [4:8) of 23: locks 4/4 -> 4/3                              
                                  node 25 [8:12) of 24: locks 3/3 -> 3/2                             
                                  node 28 [14:20) of 26: new FW fw backing up  locks 1/1             
-   36  sched  scheduler.receive  node 23 [0:4) of 9: FW fw backing up  locks 5/2 -> FW fw  locks    
-                                 4/1                                                                
-   37  d2h    copy.to_host       -                                                                  
-   38  sched  scheduler.receive  -                                                                  
-   39  sched  scheduler.receive  -                                                                  
-   40  R2     client.send        -                                                                  
->> 41  sched  scheduler.receive  node 19 [0:4) of 9: locks 0/0 -> 2/0                               
+   34  sched  scheduler.receive  -                                                                  
+   35  sched  scheduler.receive  -                                                                  
+   36  sched  scheduler.receive  -                                                                  
+   37  R2     client.send        -                                                                  
+>> 38  sched  scheduler.receive  node 19 [0:4) of 9: locks 0/0 -> 2/0                               
                                  node 20 [4:8) of 19: F. fw  locks 0/0 -> FW fw  locks 2/2          
                                  node 21 [8:12) of 20: locks 0/0 -> 2/2                             
                                  node 22 [12:14) of 21: FW fw  locks 0/0 -> FW fw loading  locks    
                                  2/2                                                                
                                  swa: 0 of 34 free                                                  
-held at the end: backup 24 holds full of node 23, swa of node 23, full of node 24, swa of node 24; 
-backup 25 holds full of node 23, full of node 24, swa of node 24, full of node 25, swa of node 25; 
-backup 26 holds full of node 23, full of node 24, swa of node 24, full of node 25, swa of node 25, 
-full of node 26, swa of node 26; backup 27 holds full of node 27, swa of node 27; backup 28 holds 
-full of node 23, full of node 24, full of node 25, full of node 26, swa of node 26, full of node 28,
-swa of node 28; load 22 holds full of node 19, full of node 20, swa of node 20, full of node 21, swa
-of node 21, full of node 22, swa of node 22; request r2 holds full of node 19, full of node 20, swa 
-of node 20, full of node 21, swa of node 21, full of node 22, swa of node 22
+held at the end: backup 23 holds full of node 23, swa of node 23; backup 24 holds full of node 23, 
+swa of node 23, full of node 24, swa of node 24; backup 25 holds full of node 23, full of node 24, 
+swa of node 24, full of node 25, swa of node 25; backup 26 holds full of node 23, full of node 24, 
+swa of node 24, full of node 25, swa of node 25, full of node 26, swa of node 26; backup 27 holds 
+full of node 27, swa of node 27; backup 28 holds full of node 23, full of node 24, full of node 25, 
+full of node 26, swa of node 26, full of node 28, swa of node 28; load 22 holds full of node 19, 
+full of node 20, swa of node 20, full of node 21, swa of node 21, full of node 22, swa of node 22; 
+request r2 holds full of node 19, full of node 20, swa of node 20, full of node 21, swa of node 21, 
+full of node 22, swa of node 22
 in flight: d2h: a copy waits; h2d: a copy waits
 no neighbouring order was seen to pass
 same oracle: unbudgeted-window (sglang PR 27391); assert-instead-of-degrade (sglang PR 36770)
@@ -209,7 +206,11 @@ RUN = r"""
       "context": 99,
       "overlap": false,
       "mixed": false,
-      "schedule_policy": "lpm"
+      "schedule_policy": "lpm",
+      "storage": "",
+      "prefetch": "best_effort",
+      "threshold": 1,
+      "batch": 128
     },
     "served": 3
   },
@@ -219,8 +220,8 @@ RUN = r"""
     "signature": "RuntimeError in alloc_paged_token_slots_extend",
     "message": "expected no exception, saw Prefill out of memory. Try to lower your batch size."
   },
-  "steps": 41,
-  "digest": "9b6ae02c1430b6ec",
+  "steps": 38,
+  "digest": "269aed05db43060e",
   "marks": {
     "prefix_hit": 6,
     "demotion": 1,
@@ -250,11 +251,8 @@ RUN = r"""
     ["sched", 2],
     ["fwd", 1],
     ["sched", 2],
-    ["d2h", 2],
     ["fwd", 1],
-    ["sched", 2],
-    ["d2h", 1],
-    ["sched", 2],
+    ["sched", 4],
     ["R2", 1],
     ["sched", 1]
   ],
@@ -271,7 +269,7 @@ def main() -> int:
 
     run = json.loads(RUN)
     tape = Tape.from_json({"order": run["order"], "draws": run["draws"]})
-    runner = ReleaseRunner(Release(folder(), VERSION), without=('L', 'D', 'O', 'C', 'S'))  # other oracles
+    runner = ReleaseRunner(Release(folder(), VERSION), without=('L', 'L', 'D', 'O', 'C', 'S'))  # other oracles
     outcome = runner.run(run["scenario"], StrictReplay(tape))
     print(__doc__)
     if outcome.verdict is None:
@@ -921,7 +919,8 @@ from typing import NamedTuple
 class Meaning(NamedTuple):
     mark: str
     meaning: str
-MEANINGS = (Meaning('prefix_hit', 'the model read a cached prefix'), Meaning('backup', 'a node was backed up to the host'), Meaning('demotion', 'a node left the device and stayed on the host'), Meaning('window_tombstoned', 'a node lost its window on the device and kept FULL'), Meaning('load_back', 'a load-back was queued'), Meaning('window_loaded', 'a load-back brought a window back'), Meaning('loads_overlap', 'two load-backs were in flight at once'), Meaning('host_eviction', 'a node left the host'), Meaning('split_with_copy_in_flight', 'a node was split while its backup was in flight'), Meaning('retraction', 'a running request gave its memory up'), Meaning('abort', 'a client left before its answer was complete'), Meaning('chunked_prefill', 'a prompt was computed in chunks'), Meaning('turn', 'a later turn of a conversation was served'), Meaning('ranks_skewed', 'the copies of two ranks had come to different points'))
+MEANINGS = (Meaning('prefix_hit', 'the model read a cached prefix'), Meaning('backup', 'a node was backed up to the host'), Meaning('demotion', 'a node left the device and stayed on the host'), Meaning('window_tombstoned', 'a node lost its window on the device and kept FULL'), Meaning('load_back', 'a load-back was queued'), Meaning('window_loaded', 'a load-back brought a window back'), Meaning('loads_overlap', 'two load-backs were in flight at once'), Meaning('host_eviction', 'a node left the host'), Meaning('split_with_copy_in_flight', 'a node was split while its backup was in flight'), Meaning('retraction', 'a running request gave its memory up'), Meaning('abort', 'a client left before its answer was complete'), Meaning('chunked_prefill', 'a prompt was computed in chunks'), Meaning('turn', 'a later turn of a conversation was served'), Meaning('prefetch', 'storage was asked for more of a prompt'), Meaning('prefetch_hit', 'host pages were filled from storage for a prompt that waits'), Meaning('prefetch_revoked', 'a prefetch ended before host pages were given to it'), Meaning('prefetch_cut_short', 'a prefetch ended before all of its pages had come'), Meaning('prefetch_grafted', 'pages from storage became a node'), Meaning('persisted', 'storage was given pages'), Meaning('ranks_skewed', 'the copies of two ranks had come to different points'))
+REQUIRED_WITH_STORAGE = ('prefetch_hit', 'prefetch_grafted', 'persisted')
 REQUIRED = ('prefix_hit', 'backup', 'demotion', 'load_back', 'host_eviction', 'chunked_prefill')
 
 class Marks:
@@ -932,12 +931,13 @@ class Marks:
         self._view = view
         self._before = {}
         self._loading = set()
+        self._asked = {}
 
     def reads(self, row):
         if row.start and row.stop > row.start + 1:
             self.counts['prefix_hit'] += 1
 
-    def copies(self, copy):
+    def kept(self, key, prints):
         ...
 
     def settled(self):
@@ -958,6 +958,8 @@ class Marks:
             counts['split_with_copy_in_flight'] += state[3] < before[3] and in_flight
         for node_id, before in self._before.items():
             counts['host_eviction'] += node_id not in after and before[1]
+        if world.background is not None:
+            self._storage(world.background.storage.kept)
         counts['load_back'] += len(loading - self._loading)
         counts['loads_overlap'] += len(loading) > 1
         counts['retraction'] += any((req.is_retracted for req in world.live.values()))
@@ -1133,6 +1135,31 @@ def _on(stream):
 def device_module():
     return SimpleNamespace(Event=Event, Stream=Stream, stream=_on, current_stream=lambda: Device.current, synchronize=lambda: None)
 ''',
+    'harness.targets.sglang.storage': r'''
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+import numpy as np
+from numpy.typing import NDArray
+Prints = NDArray[np.int64]
+BATCH = 128
+RANKS = {'get_tensor_model_parallel_rank': 0, 'get_tensor_model_parallel_world_size': 1, 'get_pipeline_model_parallel_rank': 0, 'get_pipeline_model_parallel_world_size': 1}
+ALONE = SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1)
+HOST_POOLS = ('MHATokenToKVPoolHost', 'MambaPoolHost')
+
+class Page(NamedTuple):
+    pool: Any
+    slots: Prints
+    fills: bool
+
+class Storage:
+
+    def __init__(self):
+        self.pages = {}
+        self.on_page = _ignore
+        self.on_kept = _ignore
+        self.draw = _nothing
+        self.kept = 0
+''',
     'harness.targets.sglang.view': r'''
 from typing import Any, NamedTuple
 import numpy as np
@@ -1156,6 +1183,11 @@ class Node(NamedTuple):
     @property
     def stop(self):
         return self.start + len(self.tokens)
+
+class Claim(NamedTuple):
+    owner: str
+    component: str
+    slots: Slots
 
 class Held(NamedTuple):
     cached: int
@@ -1183,9 +1215,6 @@ class View:
         self._free = {}
 
     def reads(self, row):
-        ...
-
-    def copies(self, copy):
         ...
     settled = forget
 
@@ -1219,6 +1248,129 @@ def tree_of(cache):
 
 def slots_of(value):
     return None if value is None else value.detach().numpy().astype(np.int64).reshape(-1)
+''',
+    'harness.targets.sglang.baton': r'''
+import threading
+from typing import ClassVar
+
+class _Abandoned(BaseException):
+    pass
+
+class Baton(threading.Thread):
+    current: ClassVar['Baton | None'] = None
+
+    def __init__(self, work):
+        super().__init__(daemon=True)
+        self._work = work
+        self.error = None
+        self.call = None
+        self.over = False
+        self._go, self._stopped = (threading.Semaphore(0), threading.Semaphore(0))
+        self._abandoned = False
+
+    def run(self):
+        try:
+            self._wait()
+            self._work()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.call = None
+            self.over = True
+            self._stopped.release()
+
+    def advance(self):
+        before, Baton.current = (Baton.current, self)
+        self._go.release()
+        self._stopped.acquire()
+        Baton.current = before
+
+    def stand(self):
+        self._stopped.release()
+        self._wait()
+
+    def agree(self, call):
+        self.call = call
+        self.stand()
+        self.call = None
+
+    def abandon(self):
+        self._abandoned = True
+        self._go.release()
+        self.join()
+
+    def _wait(self):
+        self._go.acquire()
+        if self._abandoned:
+            raise _Abandoned
+''',
+    'harness.targets.sglang.workers': r'''
+from collections import deque
+from typing import ClassVar
+from harness.targets.sglang.baton import Baton
+NAMES = {'prefetch_thread_func': 'query', 'prefetch_io_aux_func': 'fetch', 'prefetch_sync_thread_func': 'report', 'backup_thread_func': 'persist'}
+HOMES = ('cache_controller', 'hybrid_cache_controller', 'unified_radix_cache', 'poll_timer')
+TURNS_AT_END = 1000
+
+class Site:
+    current: ClassVar['Site']
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.workers = {}
+        self.now = 0.0
+Site.current = Site(None)
+
+class Worker(Baton):
+
+    def __init__(self, target, daemon=True):
+        super().__init__(target)
+        self.at = 'start'
+        self.site = Site.current
+        self.leaving = False
+        self._function = target.__name__
+        self._ready = _at_once
+
+class Queue:
+
+    def __init__(self, maxsize=0):
+        self.queue = deque()
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def put(self, item, block=True, timeout=None):
+        self.queue.append(item)
+    put_nowait = put
+''',
+    'harness.targets.sglang.background': r'''
+from harness.targets.sglang.storage import Storage, prepare
+from harness.targets.sglang.workers import Site
+DEADLINES = 8
+DEADLINE_S = 1000000.0
+POINT = ('cache',)
+
+def background_of(release, scenario, shape, kernel):
+    return Background(release, scenario, shape, kernel) if shape.storage else None
+
+class Background:
+
+    def __init__(self, release, scenario, shape, kernel):
+        self.storage = Storage()
+        self.site = Site.current = Site(self.storage)
+        self.truth = {}
+        self._meet = _nobody
+        self._kick = _nobody
+        self._release, self._shape, self._kernel = (release, shape, kernel)
+        self._broken = None
+        self._woken = {}
+        self._awaited = lambda: False
+        self._held = int(scenario.get('stored', 0))
+        if scenario.get('failing'):
+            self.storage.draw = kernel.draw
+        prepare(release, shape.batch)
 ''',
     'harness.targets.sglang.table': r'''
 from typing import Any
@@ -1400,8 +1552,8 @@ def _covered(part, parts):
 ''',
     'harness.targets.sglang.agreement': r'''
 import sys
-import threading
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from harness.targets.sglang.baton import Baton
 from harness.targets.sglang.broken import Broken
 T = TypeVar('T')
 WRAPPERS = ('_all_reduce', '_barrier')
@@ -1427,65 +1579,29 @@ class Call(NamedTuple):
     def shape(self):
         return (f'{self.kind} {self.op}', () if self.tensor is None else tuple(self.tensor.shape))
 
-class _Abandoned(BaseException):
-    pass
-
-class _Part(threading.Thread, Generic[T]):
-    current: '_Part[Any] | None' = None
+class _Part(Baton, Generic[T]):
 
     def __init__(self, work, own):
-        super().__init__(daemon=True)
-        self.call = None
+        super().__init__(self._do)
         self.result = None
-        self.error = None
-        self._work = work
+        self._share = work
         self._own = own
-        self._go, self._stopped = (threading.Semaphore(0), threading.Semaphore(0))
-        self._abandoned = False
         self.start()
 
-    def run(self):
-        try:
-            self._wait()
-            self.result = self._work()
-        except _Abandoned:
-            pass
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.call = None
-            self._stopped.release()
+    def _do(self):
+        self.result = self._share()
 
     def advance(self):
-        _Part.current = self
         self._own.enter()
-        self._go.release()
-        self._stopped.acquire()
+        super().advance()
         self._own.leave()
-        _Part.current = None
-
-    def agree(self, call):
-        self.call = call
-        self._stopped.release()
-        self._wait()
-        self.call = None
-
-    def abandon(self):
-        self._abandoned = True
-        self._go.release()
-        self.join()
-
-    def _wait(self):
-        self._go.acquire()
-        if self._abandoned:
-            raise _Abandoned
 
 def together(works, owns):
     parts = [_Part(work, own) for work, own in zip(works, owns, strict=True)]
     try:
         _advance(parts)
         while any((part.call for part in parts)):
-            _reduce([part.call for part in parts])
+            reduce([part.call for part in parts])
             _advance(parts)
     finally:
         for part in parts:
@@ -1499,7 +1615,7 @@ def _advance(parts):
         if part.error is not None:
             raise part.error
 
-def _reduce(calls):
+def reduce(calls):
     import torch
     here = [call for call in calls if call is not None]
     if len(here) < len(calls):
@@ -1535,11 +1651,11 @@ def install():
     real.all_reduce, real.barrier, real.get_world_size = (agreed, met, size_of)
 
 def _ask(kind, tensor, op):
-    assert _Part.current is not None, 'an agreement outside a common step'
+    assert Baton.current is not None, 'an agreement outside a common step'
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_name.startswith(WRAPPERS):
         frame = frame.f_back
-    _Part.current.agree(Call(kind, frame.f_code.co_name, tensor, op))
+    Baton.current.agree(Call(kind, frame.f_code.co_name, tensor, op))
 ''',
     'harness.targets.sglang.eras': r'''
 from typing import Any, NamedTuple
@@ -1554,6 +1670,7 @@ class Era(NamedTuple):
     small_host: bool = True
     waits_to_copy: bool = False
     all_three: bool = False
+    storage: bool = True
 
     @property
     def wheel(self):
@@ -1563,7 +1680,7 @@ class Era(NamedTuple):
     def core(self):
         return self.version.partition('-')[2] or 'python'
 LATE: dict[str, Any] = {'barrier': 'launch', 'graphs': True, 'plans': True, 'all_three': True}
-ERAS = (Era('0.5.12', 'monolith', 'one tree class, ongoing copies by node', small_host=False), Era('0.5.13', 'monolith', 'host locks', barrier='schedule', small_host=False), Era('0.5.15', 'monolith', 'copies by layer groups', barrier='schedule', graphs=True), Era('0.5.18', 'core', 'a tree core, node ids', **LATE), Era('0.5.20', 'core', 'receipts', waits_to_copy=True, **LATE), Era('0.5.23', 'core', 'its Python core', waits_to_copy=True, **LATE), Era('0.5.23-rust', 'core', 'its Rust core', waits_to_copy=True, **LATE))
+ERAS = (Era('0.5.12', 'monolith', 'one tree class, ongoing copies by node', small_host=False, storage=False), Era('0.5.13', 'monolith', 'host locks', barrier='schedule', small_host=False), Era('0.5.15', 'monolith', 'copies by layer groups', barrier='schedule', graphs=True), Era('0.5.18', 'core', 'a tree core, node ids', **LATE), Era('0.5.20', 'core', 'receipts', waits_to_copy=True, **LATE), Era('0.5.23', 'core', 'its Python core', waits_to_copy=True, **LATE), Era('0.5.23-rust', 'core', 'its Rust core', waits_to_copy=True, **LATE))
 
 def era_of(version):
     return next((era for era in ERAS if era.version == version), None)
@@ -1848,6 +1965,10 @@ class Shape(NamedTuple):
     overlap: bool
     mixed: bool
     schedule_policy: str
+    storage: str = ''
+    prefetch: str = 'best_effort'
+    threshold: int = 1
+    batch: int = 128
 
     @property
     def hierarchical(self):
@@ -1889,6 +2010,7 @@ def _rows(release, shape):
     return release.make('HybridReqToTokenPool', mamba_size=shape.states, mamba_spec_state_size=shape.running, cache_params=SimpleNamespace(shape=sizes, dtype=kinds, layers=[layer]), mamba_layer_ids=[layer], enable_mamba_extra_buffer=False, enable_overlap_schedule=shape.overlap, **plain)
 ''',
     'harness.targets.sglang.driver': r'''
+import json
 from functools import partial
 from inspect import signature
 from types import SimpleNamespace
@@ -2013,7 +2135,12 @@ def _scheduler_type(base, shape, pools, on_answer):
     return type('Driver', (base,), members)
 
 def _server_args(release, shape):
-    return release.server_args(page_size=shape.page_size, chunked_prefill_size=shape.chunk, disable_overlap_schedule=not shape.overlap, enable_hierarchical_cache=shape.hierarchical, hicache_ratio=shape.ratio, hicache_size=0, hicache_write_policy=shape.policy, hicache_io_backend='direct', hicache_mem_layout='page_first_direct', attention_backend='torch_native', schedule_policy=shape.schedule_policy, enable_mixed_chunk=shape.mixed, schedule_conservativeness=1.0, max_running_requests=shape.running, pp_max_micro_batch_size=shape.running, swa_full_tokens_ratio=1.0, disable_radix_cache=False, mamba_scheduler_strategy='no_buffer', mamba_track_interval=256, speculative_algorithm=None, strip_thinking_cache=False, disaggregation_mode='null', device='cpu', model_config=_model(shape), _model_config=_model(shape))
+    return release.server_args(page_size=shape.page_size, chunked_prefill_size=shape.chunk, disable_overlap_schedule=not shape.overlap, enable_hierarchical_cache=shape.hierarchical, hicache_ratio=shape.ratio, hicache_size=0, hicache_write_policy=shape.policy, hicache_io_backend='direct', hicache_mem_layout='page_first_direct', attention_backend='torch_native', schedule_policy=shape.schedule_policy, enable_mixed_chunk=shape.mixed, schedule_conservativeness=1.0, max_running_requests=shape.running, pp_max_micro_batch_size=shape.running, swa_full_tokens_ratio=1.0, disable_radix_cache=False, mamba_scheduler_strategy='no_buffer', mamba_track_interval=256, speculative_algorithm=None, strip_thinking_cache=False, disaggregation_mode='null', device='cpu', model_config=_model(shape), _model_config=_model(shape), **_storage_args(shape))
+
+def _storage_args(shape):
+    if not shape.storage:
+        return {}
+    return {'hicache_storage_backend': shape.storage, 'hicache_storage_prefetch_policy': shape.prefetch, 'hicache_storage_backend_extra_config': json.dumps({'prefetch_threshold': shape.threshold})}
 
 def _model(shape):
     return Plain(is_multimodal=False, is_matryoshka=False, is_encoder_decoder=False, vocab_size=VOCABULARY, think_end_id=None, hf_eos_token_id=None, context_len=shape.context)
@@ -2153,15 +2280,16 @@ class Swarm:
 ''',
     'harness.targets.sglang.scenario': r'''
 from typing import Any
-from harness.explore.swarm import Feature, Knob, Number
+from harness.explore.swarm import Feature, Knob, Number, Options
 from harness.targets.sglang.prompts import page_of
 from harness.targets.sglang.shape import Shape
 ANSWER_AT_MOST = 6
 _REQUEST: dict[str, Knob] = {'group': Number(0, 2), 'shared': Number(0, 7), 'tail': Number(0, 2), 'pages': Number(0, 3), 'own': Number(0, 3), 'answer': Number(1, ANSWER_AT_MOST), 'turn': Feature(0.2), 'waits': Feature(0.5), 'abort': Feature(0.15)}
 COMPONENTS = ('full+swa', 'full+swa', 'full', 'full+mamba')
 ALL_THREE = 'full+swa+mamba'
-PLAIN: dict[str, Any] = {'overlap': False, 'mixed': False, 'schedule_policy': 'fcfs', 'running': 1}
+PLAIN: dict[str, Any] = {'overlap': False, 'mixed': False, 'schedule_policy': 'fcfs', 'running': 1, 'storage': '', 'prefetch': 'best_effort', 'batch': 128, 'threshold': 1}
 POLICIES = ('write_through', 'write_through_selective', 'write_back')
+STORAGE: dict[str, Knob] = {'storage': Options(('', '', 'file')), 'prefetch': Options(('best_effort', 'wait_complete', 'timeout')), 'threshold': Options((1, 1, 4, 12)), 'batch': Options((128, 1, 3)), 'stored': Options((0, 4, 99)), 'failing': Feature(0.25)}
 
 def shape_of(scenario):
     if 'sizes' in scenario:
@@ -2174,32 +2302,12 @@ def shape_of(scenario):
     full, swa = _least(scenario, page, chunk, window)
     full += scenario['spare'] * page
     swa += scenario['swa_spare'] * page if windowed else 0
-    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'])
+    return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'], **_storage(scenario))
 ''',
-    'harness.targets.sglang.world': r'''
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
-import numpy as np
-from harness.explore.kernel import Kernel, Signal
+    'harness.targets.sglang.serving': r'''
 from harness.targets.sglang.broken import Broken
-from harness.targets.sglang.device import Event
-from harness.targets.sglang.driver import make_scheduler
-from harness.targets.sglang.prompts import Prompt, prompts_of
-from harness.targets.sglang.scenario import shape_of
-from harness.targets.sglang.tokens import ANSWER, grow
-from harness.targets.sglang.view import field_of
-CACHE, INBOX = (('cache',), ('inbox',))
-SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
 SPINS = 3
-PASSES_AT_REST = 40
 PASSES_ALONE = 1000
-Pass = Callable[[list[Any]], Awaitable[bool]]
-
-def copy_streams(controller):
-    engine = getattr(controller, 'l2_transfer_engine', None)
-    if engine is not None:
-        return (engine.device_to_host_stream, engine.host_to_device_stream)
-    return (controller.write_stream, controller.load_stream)
 
 async def serve(prompts, post, turn):
     for prompt in prompts:
@@ -2210,6 +2318,30 @@ async def serve(prompts, post, turn):
             passes += 1
             if passes > PASSES_ALONE:
                 raise Broken('P1', 'a request that is alone never ends', prompt.rid, 'no end')
+''',
+    'harness.targets.sglang.world': r'''
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+import numpy as np
+from harness.explore.kernel import Kernel, Signal
+from harness.targets.sglang.background import background_of
+from harness.targets.sglang.device import Event
+from harness.targets.sglang.driver import make_scheduler
+from harness.targets.sglang.prompts import Prompt, prompts_of
+from harness.targets.sglang.scenario import shape_of
+from harness.targets.sglang.serving import SPINS, serve
+from harness.targets.sglang.tokens import ANSWER, grow
+from harness.targets.sglang.view import NAMES, field_of
+CACHE, INBOX = (('cache',), ('inbox',))
+SERVE, RECEIVE, PROCESS = ('scheduler.serve', 'scheduler.receive', 'scheduler.process')
+PASSES_AT_REST = 40
+Pass = Callable[[list[Any]], Awaitable[bool]]
+
+def copy_streams(controller):
+    engine = getattr(controller, 'l2_transfer_engine', None)
+    if engine is not None:
+        return (engine.device_to_host_stream, engine.host_to_device_stream)
+    return (controller.write_stream, controller.load_stream)
 
 class Launch:
 
@@ -2253,6 +2385,7 @@ class World:
         self.release = release
         self.shape = shape_of(scenario)
         self.prompts = prompts_of(scenario)
+        self.background = background_of(release, scenario, self.shape, self.kernel)
         self.scheduler, self.pools = make_scheduler(release, self.shape, self.answered)
         release.allow_running(self.shape.running if scenario.get('together') else 1)
         self.cache = self.scheduler.tree_cache
@@ -2278,12 +2411,18 @@ class World:
         for name, stream in self.streams.items():
             stream.name, stream.deferred = (name, True)
             self.issued[name] = Signal(f'{name}.issued')
+        if self.background is not None:
+            kinds = [NAMES[int(kind)] for kind in self.cache.tree_components]
+            self.background.hold(self.prompts, kinds)
+            self.background.report_to(lambda: self.watchers, self.kick)
 
     def start(self):
         spawn = self.kernel.spawn
         spawn('sched', self._loop(), daemon=True)
         for name in self.streams:
             spawn(name, self.run_stream(name), daemon=True)
+        if self.background is not None:
+            self.background.start(self.cache)
         for prompt in self.prompts:
             if prompt.served:
                 continue
@@ -2425,6 +2564,8 @@ class World:
         self.scheduler.init_req_max_new_tokens(req)
         self.truth[prompt.rid] = grow(tokens, ANSWER, prompt.answer + 2)
         self.live[prompt.rid] = req
+        if self.background is not None:
+            self.background.learn(self.truth[prompt.rid])
         self.scheduler._add_request_to_queue(req)
 
     def launch(self, batch):
@@ -2513,11 +2654,20 @@ class World:
         for name, stream in self.streams.items():
             if stream.ready:
                 self.issued[name].fire()
+        if self.background is not None:
+            self.background.wake()
+
+    def close(self):
+        if self.background is not None:
+            self.background.close()
 
     def drain(self):
-        while any((stream.ready for stream in self.streams.values())):
+        storage = self.background
+        while any((s.ready for s in self.streams.values())) or (storage and storage.behind):
             for stream in self.streams.values():
                 stream.run_next()
+            if storage is not None:
+                storage.run()
 
     def state(self):
         return None
@@ -2526,6 +2676,7 @@ class World:
 from typing import ClassVar
 from harness.targets.sglang.broken import Broken
 from harness.targets.sglang.device import Copy
+from harness.targets.sglang.storage import Page, Prints
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import Row, World
 __all__ = ['Broken', 'Oracle']
@@ -2587,6 +2738,22 @@ class Ledger(Oracle):
         if hasattr(tree, _EARLY):
             self._release_early, tree.dec_swa_lock_only = (tree.dec_swa_lock_only, self.release_early)
 ''',
+    'harness.targets.sglang.oracles.host_ledger': r'''
+from harness.targets.sglang.oracles.ledger import Ledger
+HOLDERS = {'prefetch_from_storage': 'prefetch', 'check_prefetch_progress': 'prefetch', '_handle_prefetch_result': 'prefetch', '_sync_and_check_hybrid_prefetch_result': 'prefetch', '_retire_ongoing_prefetch': 'prefetch', 'release_aborted_request': 'prefetch', '_revoke_pending_prefetch': 'prefetch', 'revoke_pending_prefetch': 'prefetch', '_check_hybrid_prefetch_result': 'prefetch', '_drain_revoke': 'prefetch', 'write_backup_storage': 'persist', '_drain_backup': 'persist', '_lock_node': 'admission', 'load_back': 'load-back', '_load_back_transfers': 'load-back', 'loading_check': 'load-back'}
+
+class HostLedger(Ledger):
+
+    def __init__(self, world, view):
+        self.receipts = {}
+        self.world, self.view, self._tree = (world, view, view.tree)
+        if world.background is None:
+            return
+        tree = self._tree
+        self._acquire, self._release = (tree.inc_host_lock_ref, tree.dec_host_lock_ref)
+        tree.inc_host_lock_ref, tree.dec_host_lock_ref = (self.acquire, self.release)
+        self._split, tree._split_node = (tree._split_node, self.split)
+''',
     'harness.targets.sglang.oracles.ownership': r'''
 from harness.targets.sglang.oracles.base import Oracle
 
@@ -2621,19 +2788,22 @@ class Structure(Oracle):
 from harness.targets.sglang.oracles.base import Broken, Oracle
 from harness.targets.sglang.oracles.content import Content
 from harness.targets.sglang.oracles.copies import Copies
+from harness.targets.sglang.oracles.host_ledger import HostLedger
 from harness.targets.sglang.oracles.ledger import Ledger
 from harness.targets.sglang.oracles.ownership import Ownership
 from harness.targets.sglang.oracles.structure import Structure
-ORACLES: tuple[type[Oracle], ...] = (Ledger, Copies, Ownership, Content, Structure)
-__all__ = ['ORACLES', 'Broken', 'Content', 'Copies', 'Ledger', 'Oracle', 'Ownership', 'Structure']
+ORACLES: tuple[type[Oracle], ...] = (Ledger, HostLedger, Copies, Ownership, Content, Structure)
+__all__ = ['ORACLES', 'Broken', 'Content', 'Copies', 'HostLedger', 'Ledger', 'Oracle', 'Ownership', 'Structure']
 ''',
     'harness.targets.sglang.pair': r'''
 from typing import Any, TypeVar
 from harness.explore.kernel import Kernel, Signal
 from harness.targets.sglang.agreement import Group
 from harness.targets.sglang.device import Device
+from harness.targets.sglang.workers import Site
 from harness.targets.sglang.world import Launch, World
 RANKS = 2
+SYNC_GROUPS = ('prefetch_sync_groups', 'prefetch_hits_sync_groups', 'prefetch_completion_sync_groups')
 T = TypeVar('T')
 Launched = tuple[Any, Any, Launch]
 
@@ -2641,6 +2811,7 @@ class _Process:
 
     def __init__(self, release):
         self._release = release
+        self._site = Site.current
         self._default, self._current = (Device.default, Device.current)
         self._numbers = release.numbers()
 
@@ -2655,6 +2826,11 @@ class Pair:
             world = World(release, scenario, kernel=self.kernel, changed=changed)
             cache = world.cache
             cache.tp_group, cache.tp_world_size = (Group(RANKS), RANKS)
+            if world.background is not None:
+                world.background.agree_with(self._meet)
+                for groups in SYNC_GROUPS:
+                    if hasattr(cache.cache_controller, groups):
+                        setattr(cache.cache_controller, groups, [Group(RANKS)])
             world.scheduler.result_queue = []
             self.ranks.append(world)
             self._processes.append(_Process(release))
@@ -2712,6 +2888,10 @@ class _Stage:
     def start(self):
         (self.pair or self.seats[0].world).start()
 
+    def close(self):
+        for seat in self.seats:
+            seat.world.close()
+
     def reached(self):
         counts = {mark: n for mark, n in self.marks.counts.items() if n}
         if self.pair is not None and self.pair.skewed:
@@ -2731,8 +2911,15 @@ class ReleaseRunner:
         if spectator is not None:
             spectator.begin(stage.seats)
             kernel.on_step, kernel.after_step = (spectator.on_step, spectator.after_step)
-        stage.start()
         search = Search(chooser)
+        try:
+            return self._run(stage, search, spectator)
+        finally:
+            stage.close()
+
+    def _run(self, stage, search, spectator):
+        stage.start()
+        kernel = stage.kernel
         ended = kernel.run(search, step_limit=STEP_LIMIT)
         if isinstance(ended.error, Divergence):
             raise ended.error

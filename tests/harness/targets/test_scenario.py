@@ -26,6 +26,12 @@ def test_every_request_fits_into_an_empty_cache(seed: int) -> None:
         assert shape.states > 3 * shape.running
 
 
+def test_a_release_without_storage_has_simpler_scenarios_too() -> None:
+    scenario = swarm(era_of("0.5.12")).draw(7)
+    assert "storage" not in scenario
+    assert all("sizes" in one or "storage" not in one for one in simpler(scenario))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_simpler_scenarios_keep_room_for_a_request_that_is_alone(seed: int) -> None:
     for scenario in islice(simpler(swarm().draw(seed)), 80):
