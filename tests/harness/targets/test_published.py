@@ -53,7 +53,7 @@ def test_a_row_names_a_hunt_for_just_its_kind(finding: Finding) -> None:
 @pytest.mark.parametrize("finding", rows(), ids=lambda finding: finding.slug)
 def test_a_row_has_a_page_with_its_command_and_a_short_story(finding: Finding) -> None:
     text = finding.path.with_suffix(".md").read_text()
-    assert finding.command in text
+    assert f"```sh\n{finding.command}\n```" in text
     assert finding.title in text
     assert finding.path.with_suffix(".py").exists() == publish.has_script(finding)
     assert load(finding.path).steps <= LONGER.get(finding.slug, STEPS)
