@@ -1806,6 +1806,10 @@ class Worker(Baton):
         self.at, self._ready = (at, ready or (lambda: True))
         self.stand()
 
+    def agree(self, call):
+        self.at, self._ready = ('agree', lambda: True)
+        super().agree(call)
+
     def join(self, timeout=None):
         self.leaving = not self._abandoned
         for _ in range(TURNS_AT_END if self.leaving else 0):

@@ -1060,129 +1060,6 @@ def _on(stream):
 def device_module():
     return SimpleNamespace(Event=Event, Stream=Stream, stream=_on, current_stream=lambda: Device.current, synchronize=lambda: None)
 ''',
-    'harness.targets.sglang.storage': r'''
-from types import SimpleNamespace
-from typing import Any, NamedTuple
-import numpy as np
-from numpy.typing import NDArray
-Prints = NDArray[np.int64]
-BATCH = 128
-RANKS = {'get_tensor_model_parallel_rank': 0, 'get_tensor_model_parallel_world_size': 1, 'get_pipeline_model_parallel_rank': 0, 'get_pipeline_model_parallel_world_size': 1}
-ALONE = SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1)
-HOST_POOLS = ('MHATokenToKVPoolHost', 'MambaPoolHost')
-
-class Page(NamedTuple):
-    pool: Any
-    slots: Prints
-    fills: bool
-
-class Storage:
-
-    def __init__(self):
-        self.pages = {}
-        self.on_page = _ignore
-        self.on_kept = _ignore
-        self.draw = _nothing
-        self.kept = 0
-''',
-    'harness.targets.sglang.view': r'''
-from typing import Any, NamedTuple
-import numpy as np
-from numpy.typing import NDArray
-Slots = NDArray[np.int64]
-EMPTY: Slots = np.zeros(0, dtype=np.int64)
-NAMES = ('full', 'swa', 'mamba')
-
-class Node(NamedTuple):
-    id: int
-    parent: int
-    start: int
-    tokens: tuple[int, ...]
-    device: dict[str, Slots | None]
-    host: dict[str, Slots | None]
-    locks: dict[str, int]
-    host_locks: dict[str, int]
-    root: bool
-    raw: Any
-
-    @property
-    def stop(self):
-        return self.start + len(self.tokens)
-
-class Claim(NamedTuple):
-    owner: str
-    component: str
-    slots: Slots
-
-class Held(NamedTuple):
-    cached: int
-    window_from: int
-    allocated: int
-
-def field_of(req, name):
-    record = getattr(req, 'kv', None)
-    return getattr(record, name) if hasattr(record, name) else getattr(req, name)
-
-class View:
-
-    def __init__(self, cache, pools):
-        self.cache = cache
-        self.tree = tree_of(cache)
-        self.pools = pools
-        self.components = [NAMES[int(kind)] for kind in cache.tree_components]
-        self._seen = None
-        self._free = {}
-        self.opaque = type(self.tree).__name__.startswith('Rust')
-        self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
-
-    def forget(self):
-        self._seen = None
-        self._free = {}
-
-    def reads(self, row):
-        ...
-
-    def copies(self, copy):
-        ...
-    settled = forget
-
-    def nodes(self):
-        if self._seen is None:
-            self._seen = [] if self.opaque else list(self._look())
-        return self._seen
-
-    def _look(self):
-        stack = [(self.tree.root_node, -1, 0)]
-        while stack:
-            raw, parent, start = stack.pop()
-            node = self.node(raw, parent, start)
-            yield node
-            children = list(raw.children.values())
-            stack.extend(((child, node.id, node.stop) for child in reversed(children)))
-
-    def node(self, raw, parent, start):
-        data = raw.component_data
-        root = raw is self.tree.root_node
-        return Node(id=raw.id, parent=parent, start=start, tokens=() if root else tuple(raw.key.token_ids), device={n: None if root else slots_of(data[k].value) for n, k in self._kinds}, host={n: None if root else slots_of(data[k].host_value) for n, k in self._kinds}, locks={n: data[k].lock_ref for n, k in self._kinds}, host_locks={n: getattr(data[k], 'host_lock_ref', 0) for n, k in self._kinds}, root=root, raw=raw)
-
-    def loading(self):
-        return set(self.cache.ongoing_load_back)
-
-    def writing(self):
-        return set(self.cache.ongoing_write_through)
-
-    def device_rows(self, component):
-        if component == 'mamba':
-            return np.asarray(self.pools.states.mamba_cache.temporal.numpy()[0, :, 0, 0, 0])
-        pool = self.pools.full if component == 'full' else self.pools.swa
-        return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
-
-def tree_of(cache):
-    return getattr(cache, 'tree_core', cache)
-
-def slots_of(value):
-    return None if value is None else value.detach().numpy().astype(np.int64).reshape(-1)
-''',
     'harness.targets.sglang.baton': r'''
 import threading
 from typing import ClassVar
@@ -1239,72 +1116,6 @@ class Baton(threading.Thread):
         self._go.acquire()
         if self._abandoned:
             raise _Abandoned
-''',
-    'harness.targets.sglang.workers': r'''
-from collections import deque
-from typing import ClassVar
-from harness.targets.sglang.baton import Baton
-NAMES = {'prefetch_thread_func': 'query', 'prefetch_io_aux_func': 'fetch', 'prefetch_sync_thread_func': 'report', 'backup_thread_func': 'persist'}
-HOMES = ('cache_controller', 'hybrid_cache_controller', 'unified_radix_cache', 'poll_timer')
-TURNS_AT_END = 1000
-
-class Site:
-    current: ClassVar['Site']
-
-    def __init__(self, storage):
-        self.storage = storage
-        self.workers = {}
-        self.now = 0.0
-Site.current = Site(None)
-
-class Worker(Baton):
-
-    def __init__(self, target, daemon=True):
-        super().__init__(target)
-        self.at = 'start'
-        self.site = Site.current
-        self.leaving = False
-        self._function = target.__name__
-        self._ready = _at_once
-
-class Queue:
-
-    def __init__(self, maxsize=0):
-        self.queue = deque()
-
-    def __class_getitem__(cls, item):
-        return cls
-
-    def put(self, item, block=True, timeout=None):
-        self.queue.append(item)
-    put_nowait = put
-''',
-    'harness.targets.sglang.background': r'''
-from harness.targets.sglang.storage import Storage, prepare
-from harness.targets.sglang.workers import Site
-DEADLINES = 8
-DEADLINE_S = 1000000.0
-POINT = ('cache',)
-
-def background_of(release, scenario, shape, kernel):
-    return Background(release, scenario, shape, kernel) if shape.storage else None
-
-class Background:
-
-    def __init__(self, release, scenario, shape, kernel):
-        self.storage = Storage()
-        self.site = Site.current = Site(self.storage)
-        self.truth = {}
-        self._meet = _nobody
-        self._kick = _nobody
-        self._release, self._shape, self._kernel = (release, shape, kernel)
-        self._broken = None
-        self._woken = {}
-        self._awaited = lambda: False
-        self._held = int(scenario.get('stored', 0))
-        if scenario.get('failing'):
-            self.storage.draw = kernel.draw
-        prepare(release, shape.batch)
 ''',
     'harness.targets.sglang.table': r'''
 from typing import Any
@@ -1880,6 +1691,424 @@ def prints_of(pool):
 def _component(device_pool):
     return str(device_pool.component)
 ''',
+    'harness.targets.sglang.workers': r'''
+from collections import deque
+from queue import Empty
+from types import SimpleNamespace
+from typing import ClassVar
+from harness.targets.sglang.baton import Baton
+from harness.targets.sglang.broken import Broken
+NAMES = {'prefetch_thread_func': 'query', 'prefetch_io_aux_func': 'fetch', 'prefetch_sync_thread_func': 'report', 'backup_thread_func': 'persist'}
+HOMES = ('cache_controller', 'hybrid_cache_controller', 'unified_radix_cache', 'poll_timer')
+TURNS_AT_END = 1000
+
+class Site:
+    current: ClassVar['Site']
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.workers = {}
+        self.now = 0.0
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.abandon()
+Site.current = Site(None)
+
+class Worker(Baton):
+
+    def __init__(self, target, daemon=True):
+        super().__init__(target)
+        self.at = 'start'
+        self.site = Site.current
+        self.leaving = False
+        self._function = target.__name__
+        self._ready = lambda: True
+
+    @property
+    def ready(self):
+        return not self.over and self.call is None and self._ready()
+
+    def start(self):
+        self.site.workers[NAMES[self._function]] = self
+        super().start()
+        self.advance()
+
+    def halt(self, at, ready=None):
+        self.at, self._ready = (at, ready or (lambda: True))
+        self.stand()
+
+    def agree(self, call):
+        self.at, self._ready = ('agree', lambda: True)
+        super().agree(call)
+
+    def join(self, timeout=None):
+        self.leaving = not self._abandoned
+        for _ in range(TURNS_AT_END if self.leaving else 0):
+            if self.over:
+                break
+            self.advance()
+        super().join()
+
+def halt(at):
+    if isinstance(Baton.current, Worker):
+        Baton.current.halt(at)
+
+class Queue:
+
+    def __init__(self, maxsize=0):
+        self.queue = deque()
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def put(self, item, block=True, timeout=None):
+        self.queue.append(item)
+    put_nowait = put
+
+    def get(self, block=True, timeout=None):
+        worker = Baton.current
+        if isinstance(worker, Worker):
+            worker.halt('take', lambda: bool(self.queue) or worker.leaving)
+        elif block and timeout is None and (not self.queue):
+            raise Broken('P1', 'the scheduler waits for a queue that stays empty', 'an item', 'none')
+        if not self.queue:
+            raise Empty
+        return self.queue.popleft()
+
+    def get_nowait(self):
+        if not self.queue:
+            raise Empty
+        return self.queue.popleft()
+
+    def empty(self):
+        return not self.queue
+
+    def qsize(self):
+        return len(self.queue)
+
+def now():
+    return Site.current.now
+
+def install(homes):
+    import threading
+    threads = SimpleNamespace(Thread=Worker, Event=threading.Event, Lock=threading.Lock)
+    clock = SimpleNamespace(monotonic=now, perf_counter=now, time=now)
+    for module in homes:
+        if module.__name__.rpartition('.')[2] not in HOMES:
+            continue
+        for name, value in (('threading', threads), ('time', clock), ('Queue', Queue)):
+            if name in vars(module):
+                setattr(module, name, value)
+''',
+    'harness.targets.sglang.storage': r'''
+from functools import lru_cache, partial
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+import numpy as np
+from numpy.typing import NDArray
+from harness.targets.sglang.baton import Baton
+from harness.targets.sglang.loader import has, modules, upstream
+from harness.targets.sglang.release import prints_of
+from harness.targets.sglang.workers import Site, Worker, halt, install
+Prints = NDArray[np.int64]
+BATCH = 128
+RANKS = {'get_tensor_model_parallel_rank': 0, 'get_tensor_model_parallel_world_size': 1, 'get_pipeline_model_parallel_rank': 0, 'get_pipeline_model_parallel_world_size': 1}
+ALONE = SimpleNamespace(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1)
+NATIVE_HASH = 'srt.mem_cache.cpp_utils.native_hash'
+HOST_POOLS = ('MHATokenToKVPoolHost', 'MambaPoolHost')
+
+class Page(NamedTuple):
+    pool: Any
+    slots: Prints
+    fills: bool
+
+class Storage:
+
+    def __init__(self):
+        self.pages = {}
+        self.on_page = lambda page: None
+        self.on_kept = lambda key, prints: None
+        self.draw = lambda label, bound: 0
+        self.kept = 0
+
+    def put(self, key, prints):
+        self.on_kept(key, prints)
+        if key in self.pages:
+            return True
+        if self.draw('storage.refuse', 8) == 7:
+            return False
+        self.pages[key] = prints
+        self.kept += 1
+        return True
+
+    def lose(self, keys):
+        if self.draw('storage.lose', 8) == 7:
+            self.pages.pop(keys[self.draw('storage.which', len(keys))], None)
+
+def prepare(release, batch):
+    for module in _batched(release):
+        vars(module)['STORAGE_BATCH_SIZE'] = batch
+
+@lru_cache(maxsize=1)
+def _batched(release):
+    homes = modules()
+    install(homes)
+    _state_ranks()
+    if has(NATIVE_HASH):
+        native = SimpleNamespace(get_hash=hash_of)
+        vars(upstream(NATIVE_HASH))['_load_native_hash_module'] = lambda: native
+    factory = upstream('srt.mem_cache.storage.backend_factory').StorageBackendFactory
+    kind = _backend(release)
+    factory._registry['file']['loader'] = lambda: kind
+    for name in HOST_POOLS:
+        pool = release.find(name)
+        pool.get_dummy_flat_data_page = _blank_page
+        pool.get_data_page = _read_page
+        pool.set_from_flat_data_page = _fill_page
+    return [module for module in homes if 'STORAGE_BATCH_SIZE' in vars(module)]
+
+def hash_of(raw, count, width, bigram, prior, page_size):
+    assert (width, bigram) == (1, False), 'no speculative decoding here'
+    data = np.asarray(raw[:count], dtype='<u4').tobytes()
+    size = 4 * page_size if page_size else max(len(data), 1)
+    hashes = []
+    for start in range(0, len(data), size) if page_size else (0,):
+        prior = sha256((prior or b'') + data[start:start + size]).digest()
+        hashes.append(prior.hex())
+    return hashes if page_size else hashes[0]
+
+def _state_ranks():
+    controller = vars(upstream('srt.managers.cache_controller'))
+    for name, value in RANKS.items():
+        if name in controller:
+            controller[name] = partial(int, value)
+    context = upstream('srt.runtime_context') if has('srt.runtime_context') else None
+    if 'get_parallel' in controller and (not hasattr(context, '_parallel_fields')):
+        controller['get_parallel'] = lambda: ALONE
+
+def chain(release, tokens, page_size):
+    make, key = (upstream('srt.mem_cache.utils').get_hash_str, None)
+    for start in range(0, len(tokens) - page_size + 1, page_size):
+        key = make([int(token) for token in tokens[start:start + page_size]], key)
+        yield key
+
+def _backend(release):
+    base = release.find('HiCacheFile')
+
+    class Kept(base):
+
+        def __init__(self, storage_config, *more):
+            self.store = Site.current.storage
+            self.config_suffix = self.tp_config_suffix = ''
+            self.metadata_cache = None
+
+        def get(self, key, target_location, target_sizes=None):
+            page = self.store.pages.get(key)
+            if page is None:
+                return None
+            target_location.numpy()[:] = page
+            return target_location
+
+        def set(self, key, value=None, *more, **named):
+            return self.store.put(key, value.numpy().copy())
+
+        def exists(self, key):
+            return key in self.store.pages
+
+        def _collect_existing_component_keys(self, keys, pool_transfers=None):
+            pools = [None, *(transfer.name for transfer in pool_transfers or [])]
+            found = {self._get_component_key(key, pool) for pool in pools for key in keys}
+            return {f'{key}.bin' for key in found if key in self.store.pages}
+
+        def batch_exists(self, keys, *more, **named):
+            halt('ask')
+            return super().batch_exists(keys, *more, **named)
+
+        def batch_exists_v2(self, keys, *more, **named):
+            halt('ask')
+            return super().batch_exists_v2(keys, *more, **named)
+
+        def batch_get(self, keys, *more, **named):
+            halt('read')
+            self.store.lose(keys)
+            return super().batch_get(keys, *more, **named)
+
+        def batch_get_v2(self, transfers, *more, **named):
+            halt('read')
+            for transfer in transfers:
+                if transfer.keys:
+                    self.store.lose([self._log_key(transfer.name, key) for key in transfer.keys])
+            return super().batch_get_v2(transfers, *more, **named)
+
+        def batch_set(self, keys, *more, **named):
+            halt('write')
+            return super().batch_set(keys, *more, **named)
+
+        def batch_set_v2(self, transfers, *more, **named):
+            halt('write')
+            return super().batch_set_v2(transfers, *more, **named)
+    return Kept
+
+def _told(pool, first, *, fills):
+    size = int(getattr(pool, 'page_size', 1) or 1)
+    at = int(first)
+    worker = Baton.current
+    assert isinstance(worker, Worker), "pages move on the controller's threads"
+    worker.site.storage.on_page(Page(pool, np.arange(at, at + size), fills))
+    return slice(at, at + size)
+
+def _blank_page(pool):
+    import torch
+    return torch.zeros(int(getattr(pool, 'page_size', 1) or 1), dtype=torch.int64)
+
+def _read_page(pool, index, flat=True):
+    return prints_of(pool)[_told(pool, index, fills=False)].clone()
+
+def _fill_page(pool, index, data_page):
+    prints_of(pool)[_told(pool, index, fills=True)] = data_page
+''',
+    'harness.targets.sglang.view': r'''
+from typing import Any, NamedTuple
+import numpy as np
+from numpy.typing import NDArray
+Slots = NDArray[np.int64]
+EMPTY: Slots = np.zeros(0, dtype=np.int64)
+NAMES = ('full', 'swa', 'mamba')
+
+class Node(NamedTuple):
+    id: int
+    parent: int
+    start: int
+    tokens: tuple[int, ...]
+    device: dict[str, Slots | None]
+    host: dict[str, Slots | None]
+    locks: dict[str, int]
+    host_locks: dict[str, int]
+    root: bool
+    raw: Any
+
+    @property
+    def stop(self):
+        return self.start + len(self.tokens)
+
+class Claim(NamedTuple):
+    owner: str
+    component: str
+    slots: Slots
+
+class Held(NamedTuple):
+    cached: int
+    window_from: int
+    allocated: int
+
+def field_of(req, name):
+    record = getattr(req, 'kv', None)
+    return getattr(record, name) if hasattr(record, name) else getattr(req, name)
+
+class View:
+
+    def __init__(self, cache, pools):
+        self.cache = cache
+        self.tree = tree_of(cache)
+        self.pools = pools
+        self.components = [NAMES[int(kind)] for kind in cache.tree_components]
+        self._seen = None
+        self._free = {}
+        self.opaque = type(self.tree).__name__.startswith('Rust')
+        self._kinds = [(NAMES[int(kind)], int(kind)) for kind in cache.tree_components]
+
+    def forget(self):
+        self._seen = None
+        self._free = {}
+
+    def reads(self, row):
+        ...
+
+    def copies(self, copy):
+        ...
+    settled = forget
+
+    def nodes(self):
+        if self._seen is None:
+            self._seen = [] if self.opaque else list(self._look())
+        return self._seen
+
+    def _look(self):
+        stack = [(self.tree.root_node, -1, 0)]
+        while stack:
+            raw, parent, start = stack.pop()
+            node = self.node(raw, parent, start)
+            yield node
+            children = list(raw.children.values())
+            stack.extend(((child, node.id, node.stop) for child in reversed(children)))
+
+    def node(self, raw, parent, start):
+        data = raw.component_data
+        root = raw is self.tree.root_node
+        return Node(id=raw.id, parent=parent, start=start, tokens=() if root else tuple(raw.key.token_ids), device={n: None if root else slots_of(data[k].value) for n, k in self._kinds}, host={n: None if root else slots_of(data[k].host_value) for n, k in self._kinds}, locks={n: data[k].lock_ref for n, k in self._kinds}, host_locks={n: getattr(data[k], 'host_lock_ref', 0) for n, k in self._kinds}, root=root, raw=raw)
+
+    def loading(self):
+        return set(self.cache.ongoing_load_back)
+
+    def writing(self):
+        return set(self.cache.ongoing_write_through)
+
+    def device_rows(self, component):
+        if component == 'mamba':
+            return np.asarray(self.pools.states.mamba_cache.temporal.numpy()[0, :, 0, 0, 0])
+        pool = self.pools.full if component == 'full' else self.pools.swa
+        return np.asarray(pool.k_buffer[0].numpy()[:, 0, 0])
+
+def tree_of(cache):
+    return getattr(cache, 'tree_core', cache)
+
+def slots_of(value):
+    return None if value is None else value.detach().numpy().astype(np.int64).reshape(-1)
+''',
+    'harness.targets.sglang.serving': r'''
+from harness.targets.sglang.broken import Broken
+SPINS = 3
+PASSES_ALONE = 1000
+
+async def serve(prompts, post, turn):
+    for prompt in prompts:
+        post(prompt)
+        idle = passes = 0
+        while idle <= SPINS:
+            idle = 0 if await turn() else idle + 1
+            passes += 1
+            if passes > PASSES_ALONE:
+                raise Broken('P1', 'a request that is alone never ends', prompt.rid, 'no end')
+''',
+    'harness.targets.sglang.background': r'''
+from harness.targets.sglang.storage import Storage, prepare
+from harness.targets.sglang.workers import Site
+DEADLINES = 8
+DEADLINE_S = 1000000.0
+POINT = ('cache',)
+
+def background_of(release, scenario, shape, kernel):
+    return Background(release, scenario, shape, kernel) if shape.storage else None
+
+class Background:
+
+    def __init__(self, release, scenario, shape, kernel):
+        self.storage = Storage()
+        self.site = Site.current = Site(self.storage)
+        self.truth = {}
+        self._meet = lambda: None
+        self._kick = lambda: None
+        self._release, self._shape, self._kernel = (release, shape, kernel)
+        self._broken = None
+        self._woken = {}
+        self._awaited = lambda: False
+        self._held = int(scenario.get('stored', 0))
+        if scenario.get('failing'):
+            self.storage.draw = kernel.draw
+        prepare(release, shape.batch)
+''',
     'harness.targets.sglang.shape': r'''
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -2243,32 +2472,17 @@ def shape_of(scenario):
     swa += scenario['swa_spare'] * page if windowed else 0
     return Shape(page_size=page, full=max(full, swa), swa=swa, window=window, states=3 * running + 1 + scenario['states'] if mamba else 0, ratio=scenario['ratio'], policy=scenario['policy'], chunk=chunk, prefill=4 * chunk, running=running, context=_longest(scenario, page) + 64, overlap=scenario['overlap'] and (not mamba), mixed=scenario['mixed'], schedule_policy=scenario['schedule_policy'], **_storage(scenario))
 ''',
-    'harness.targets.sglang.serving': r'''
-from harness.targets.sglang.broken import Broken
-SPINS = 3
-PASSES_ALONE = 1000
-
-async def serve(prompts, post, turn):
-    for prompt in prompts:
-        post(prompt)
-        idle = passes = 0
-        while idle <= SPINS:
-            idle = 0 if await turn() else idle + 1
-            passes += 1
-            if passes > PASSES_ALONE:
-                raise Broken('P1', 'a request that is alone never ends', prompt.rid, 'no end')
-''',
     'harness.targets.sglang.world': r'''
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 import numpy as np
 from harness.explore.kernel import Kernel, Signal
+from harness.targets.sglang import serving
 from harness.targets.sglang.background import background_of
 from harness.targets.sglang.device import Event
 from harness.targets.sglang.driver import make_scheduler
 from harness.targets.sglang.prompts import Prompt, prompts_of
 from harness.targets.sglang.scenario import shape_of
-from harness.targets.sglang.serving import SPINS, serve
 from harness.targets.sglang.tokens import ANSWER, grow
 from harness.targets.sglang.view import NAMES, field_of
 CACHE, INBOX = (('cache',), ('inbox',))
@@ -2403,7 +2617,7 @@ class World:
         await self._serve(run, results)
         idle = 0
         while True:
-            if idle > SPINS and (not self.inbox):
+            if idle > serving.SPINS and (not self.inbox):
                 await self.kernel.wait(self._changed, RECEIVE, CACHE)
                 idle = 0
             else:
@@ -2423,7 +2637,7 @@ class World:
             self.receive()
             return await run(results)
         mail, self.inbox = (self.inbox, [])
-        await serve(served, self.post, turn)
+        await serving.serve(served, self.post, turn)
         self.inbox = mail
         self.serving = False
 
