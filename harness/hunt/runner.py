@@ -17,9 +17,9 @@ from harness.hunt.arena import Arena
 from harness.hunt.build import Built, build
 from harness.hunt.ranks import Tortured
 from harness.hunt.scenario import config_of
-from harness.hunt.stall import Stalled, stall_watch
 from harness.hunt.transitions import Transitions
 from harness.oracles import Violation, Watch, default_oracles, violation_of
+from harness.stall import Stalled, stall_watch
 
 STEP_LIMIT = 2_000
 # What oracles say of room that was refused on purpose: they know that it could have been had.

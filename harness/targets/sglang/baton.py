@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from harness.stall import as_deputy
+
 
 class _Abandoned(BaseException):
     """The run ended while this one stood."""
@@ -29,6 +31,7 @@ class Baton(threading.Thread):
         self._abandoned = False
 
     def run(self) -> None:
+        as_deputy()
         try:
             self._wait()
             self._work()

@@ -152,19 +152,23 @@ def _used_on_import(tree: ast.Module) -> set[str]:
 
 
 def _handed_on(tree: ast.Module, ran: set[str]) -> set[str]:
-    """Methods that what ran hands on, uncalled."""
+    """Functions and methods that what ran hands on, uncalled."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    homes = [(tree.body, ""), *((node.body, f"{node.name}.") for node in classes)]
     found: set[str] = set()
-    for item in ast.walk(tree):
-        if isinstance(item, ast.ClassDef):
-            for node in item.body:
-                if isinstance(node, Function) and f"{item.name}.{node.name}" in ran:
-                    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-                    found |= {
-                        n.attr
-                        for n in ast.walk(node)
-                        if isinstance(n, ast.Attribute) and id(n) not in called
-                    }
+    for body, prefix in homes:
+        for node in body:
+            if isinstance(node, Function) and prefix + node.name in ran:
+                found |= _uncalled(node)
     return found
+
+
+def _uncalled(node: Function) -> set[str]:
+    """Names that a function reads without calling them."""
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    others = [n for n in ast.walk(node) if id(n) not in called]
+    names = {n.id for n in others if isinstance(n, ast.Name)}
+    return names | {n.attr for n in others if isinstance(n, ast.Attribute)}
 
 
 def _outside(node: ast.Module | ast.ClassDef) -> list[ast.AST]:

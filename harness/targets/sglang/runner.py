@@ -4,8 +4,8 @@ Invariant: a verdict's class says which promise broke and where, never which num
 """
 
 import re
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Callable, Sequence
+from types import FrameType, TracebackType
 from typing import NamedTuple, Protocol
 
 from harness.explore.kernel import Ended, Point, Task
@@ -13,6 +13,8 @@ from harness.explore.marks import run_marks
 from harness.explore.outcome import Outcome, Scenario, Verdict
 from harness.explore.pickers import Chooser, Search
 from harness.explore.tape import Divergence
+from harness.stall import Stalled, stall_watch
+from harness.targets.sglang.baton import Baton
 from harness.targets.sglang.marks import Marks
 from harness.targets.sglang.oracles import ORACLES, Broken, Oracle
 from harness.targets.sglang.pair import Pair
@@ -101,12 +103,14 @@ class ReleaseRunner:
         without = (*self._without, *scenario.get("without", ()))
         stage = _Stage(self.release, scenario, without)
         kernel = stage.kernel
-        if spectator is not None:
-            spectator.begin(stage.seats)
-            kernel.on_step, kernel.after_step = spectator.on_step, spectator.after_step
         search = Search(chooser)
         try:
-            return self._run(stage, search, spectator)
+            with stall_watch(_of_the_release, lambda: Baton.current) as next_step:
+                kernel.on_step = _both(next_step, spectator)
+                if spectator is not None:
+                    spectator.begin(stage.seats)
+                    kernel.after_step = spectator.after_step
+                return self._run(stage, search, spectator)
         finally:
             stage.close()
 
@@ -136,6 +140,25 @@ class ReleaseRunner:
         )
 
 
+def _both(
+    next_step: Callable[[], None], spectator: Spectator | None
+) -> Callable[[Task, Point], None]:
+    """What is called as each step begins."""
+
+    def on_step(task: Task, point: Point) -> None:
+        next_step()
+        if spectator is not None:
+            spectator.on_step(task, point)
+
+    return on_step
+
+
+def _of_the_release(frame: FrameType) -> bool:
+    """A method of its cache."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.startswith("sglang.srt.mem_cache") and "." in frame.f_code.co_qualname
+
+
 def _judge(ended: Ended) -> Verdict | None:
     """Did the run end well?"""
     if ended.reason in ("deadlock", "step_limit"):
@@ -147,6 +170,8 @@ def _judge(ended: Ended) -> Verdict | None:
 def verdict_of(error: BaseException) -> Verdict:
     """An oracle's finding, or a crash of the release: named after the function that raised and the
     one of the cache or the scheduler that was called."""
+    if isinstance(error, Stalled):
+        return Verdict("P1", f"stalled in {error.where}", f"expected every step ends, saw {error}")
     if isinstance(error, Broken):
         said = f"expected {error.expected}, saw {error.seen}"
         return Verdict(error.oracle, re.sub(r"\d+", "#", error.signature), said)

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from cache.contract import Demand
-from harness.hunt import stall
-from harness.hunt.stall import Stalled, stall_watch
+from harness import stall
+from harness.stall import Stalled, as_deputy, stall_watch
 from tests.cache.builders import a_cache
 
 
@@ -34,6 +34,23 @@ def test_what_ends_is_left_alone_and_the_timer_with_it() -> None:
         again()
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
+
+
+def test_what_a_thread_does_that_the_main_one_waits_for_is_ended_there() -> None:
+    raised: list[Stalled] = []
+
+    def work() -> None:
+        as_deputy()
+        try:
+            spin()
+        except Stalled as stalled:
+            raised.append(stalled)
+
+    thread = threading.Thread(target=work)
+    with stall_watch(lambda frame: frame.f_code is spin.__code__, lambda: thread):
+        thread.start()
+        thread.join()
+    assert [stalled.where for stalled in raised] == ["spin"]
 
 
 def test_another_thread_than_the_main_one_is_not_watched() -> None:

@@ -1,0 +1,90 @@
+"""A watch on processor time: an operation that never comes back is a finding too.
+
+Only what the main thread of a process runs, or waits for, can be watched; elsewhere nothing is. The
+limit is hundreds of times what a whole run takes, and processor time does not pass while a process
+waits for its turn.
+"""
+
+import ctypes
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+LIMIT_S = 1.0  # of processor time, where a whole run takes a few hundredths
+
+
+class Stalled(Exception):
+    """One operation used the whole limit; `where` names it."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no end after {LIMIT_S:g} s of processor time, in {where}")
+        self.where = where
+
+
+def of_the_cache(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("cache.")
+
+
+def nobody() -> threading.Thread | None:
+    return None
+
+
+@contextmanager
+def stall_watch(
+    operation: Callable[[FrameType], bool] = of_the_cache,
+    deputy: Callable[[], threading.Thread | None] = nobody,
+) -> Iterator[Callable[[], None]]:
+    """Inside, whatever runs longer than the limit is ended by a `Stalled`. Call what it gives at
+    each step: the time starts anew. The outermost call that is an `operation` is named: it is the
+    same whenever it is caught. `deputy()` is the thread that the main one waits for, if any, which
+    has called `as_deputy`: there it is raised, again and again while nobody lets it out."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        there = deputy()
+        if there is None:
+            raise Stalled(_outermost(operation, frame))
+        assert there.ident is not None, "it runs"
+        _raise_in(there.ident, _outermost(operation, sys._current_frames().get(there.ident)))
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    _start()
+    try:
+        yield _start
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def as_deputy() -> None:
+    """Of a thread that may be a deputy, once: the watch's signal is for the main thread, which
+    would not wake up if it were delivered here, where the processor time is used."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
+
+
+def _start() -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, LIMIT_S)
+
+
+def _outermost(operation: Callable[[FrameType], bool], frame: FrameType | None) -> str:
+    where = "no operation of the cache"
+    while frame is not None:
+        if operation(frame):
+            where = frame.f_code.co_qualname
+        frame = frame.f_back
+    return where
+
+
+def _raise_in(thread: int, where: str) -> None:
+    """What is raised in another thread is a class that is made there, without arguments."""
+
+    class There(Stalled):
+        def __init__(self) -> None:
+            super().__init__(where)
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(There))
