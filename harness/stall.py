@@ -19,8 +19,8 @@ LIMIT_S = 1.0  # of processor time, where a whole run takes a few hundredths
 class Stalled(Exception):
     """One operation used the whole limit; `where` names it."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(f"no end after {LIMIT_S:g} s of processor time, in {where}")
+    def __init__(self, where: str, limit_s: float) -> None:
+        super().__init__(f"no end after {limit_s:g} s of processor time, in {where}")
         self.where = where
 
 
@@ -36,26 +36,34 @@ def nobody() -> threading.Thread | None:
 def stall_watch(
     operation: Callable[[FrameType], bool] = of_the_cache,
     deputy: Callable[[], threading.Thread | None] = nobody,
+    *,
+    limit_s: float | None = None,
 ) -> Iterator[Callable[[], None]]:
-    """Inside, whatever runs longer than the limit is ended by a `Stalled`. Call what it gives at
-    each step: the time starts anew. The outermost call that is an `operation` is named: it is the
-    same whenever it is caught. `deputy()` is the thread that the main one waits for, if any, which
-    has called `as_deputy`: there it is raised, again and again while nobody lets it out."""
+    """Inside, whatever runs longer than the limit (`LIMIT_S`) is ended by a `Stalled`. Call what it
+    gives at each step: the time starts anew. The outermost call that is an `operation` is named: it
+    is the same whenever it is caught. `deputy()` is the thread that the main one waits for, if any,
+    which has called `as_deputy`: there it is raised, again and again while nobody lets it out."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
 
+    limit = limit_s or LIMIT_S
+
+    def start() -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, limit, limit)
+
     def stop(number: int, frame: FrameType | None) -> None:
         there = deputy()
         if there is None:
-            raise Stalled(_outermost(operation, frame))
+            raise Stalled(_outermost(operation, frame), limit)
         assert there.ident is not None, "it runs"
-        _raise_in(there.ident, _outermost(operation, sys._current_frames().get(there.ident)))
+        where = _outermost(operation, sys._current_frames().get(there.ident))
+        _raise_in(there.ident, where, limit)
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    _start()
+    start()
     try:
-        yield _start
+        yield start
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
@@ -67,10 +75,6 @@ def as_deputy() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
 
 
-def _start() -> None:
-    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, LIMIT_S)
-
-
 def _outermost(operation: Callable[[FrameType], bool], frame: FrameType | None) -> str:
     where = "no operation of the cache"
     while frame is not None:
@@ -80,11 +84,11 @@ def _outermost(operation: Callable[[FrameType], bool], frame: FrameType | None) 
     return where
 
 
-def _raise_in(thread: int, where: str) -> None:
+def _raise_in(thread: int, where: str, limit_s: float) -> None:
     """What is raised in another thread is a class that is made there, without arguments."""
 
     class There(Stalled):
         def __init__(self) -> None:
-            super().__init__(where)
+            super().__init__(where, limit_s)
 
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(There))

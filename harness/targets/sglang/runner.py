@@ -23,6 +23,7 @@ from harness.targets.sglang.view import View
 from harness.targets.sglang.world import World
 
 STEP_LIMIT = 3_000
+STEP_S = 3.0  # of processor time, where one takes some hundredths; a process's first imports a lot
 ALONE = ", one request at a time"  # before the story begins
 
 
@@ -105,7 +106,7 @@ class ReleaseRunner:
         kernel = stage.kernel
         search = Search(chooser)
         try:
-            with stall_watch(_of_the_release, lambda: Baton.current) as next_step:
+            with stall_watch(_of_the_release, _runs, limit_s=STEP_S) as next_step:
                 kernel.on_step = _both(next_step, spectator)
                 if spectator is not None:
                     spectator.begin(stage.seats)
@@ -151,6 +152,10 @@ def _both(
             spectator.on_step(task, point)
 
     return on_step
+
+
+def _runs() -> Baton | None:
+    return Baton.current
 
 
 def _of_the_release(frame: FrameType) -> bool:

@@ -2,7 +2,7 @@
 """Evicting a recurrent state never comes back when the host has no room for the leaf that holds it
 
 VIOLATION  P1.stalled in UnifiedRadixCache.evict
-  expected every step ends, saw no end after 1 s of processor time, in UnifiedRadixCache.evict
+  expected every step ends, saw no end after 3 s of processor time, in UnifiedRadixCache.evict
   found by uniform, seed 15637722715335426758
 minimal: 5 tasks, 11 steps, 7 switches (from 5 tasks, 11 steps, 7 switches; 0 replays)
  step  task   point              tree: device host, locks by component                              
@@ -165,7 +165,7 @@ RUN = r"""
   "verdict": {
     "oracle": "P1",
     "signature": "stalled in UnifiedRadixCache.evict",
-    "message": "expected every step ends, saw no end after 1 s of processor time, in UnifiedRadixCache.evict"
+    "message": "expected every step ends, saw no end after 3 s of processor time, in UnifiedRadixCache.evict"
   },
   "steps": 11,
   "digest": "ef949ec4e86efa56",
@@ -841,8 +841,8 @@ LIMIT_S = 1.0
 
 class Stalled(Exception):
 
-    def __init__(self, where):
-        super().__init__(f'no end after {LIMIT_S:g} s of processor time, in {where}')
+    def __init__(self, where, limit_s):
+        super().__init__(f'no end after {limit_s:g} s of processor time, in {where}')
         self.where = where
 
 def of_the_cache(frame):
@@ -852,30 +852,32 @@ def nobody():
     return None
 
 @contextmanager
-def stall_watch(operation=of_the_cache, deputy=nobody):
+def stall_watch(operation=of_the_cache, deputy=nobody, *, limit_s=None):
     if threading.current_thread() is not threading.main_thread():
         yield (lambda: None)
         return
+    limit = limit_s or LIMIT_S
+
+    def start():
+        signal.setitimer(signal.ITIMER_VIRTUAL, limit, limit)
 
     def stop(number, frame):
         there = deputy()
         if there is None:
-            raise Stalled(_outermost(operation, frame))
+            raise Stalled(_outermost(operation, frame), limit)
         assert there.ident is not None, 'it runs'
-        _raise_in(there.ident, _outermost(operation, sys._current_frames().get(there.ident)))
+        where = _outermost(operation, sys._current_frames().get(there.ident))
+        _raise_in(there.ident, where, limit)
     before = signal.signal(signal.SIGVTALRM, stop)
-    _start()
+    start()
     try:
-        yield _start
+        yield start
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
 
 def as_deputy():
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
-
-def _start():
-    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, LIMIT_S)
 
 def _outermost(operation, frame):
     where = 'no operation of the cache'
@@ -885,12 +887,12 @@ def _outermost(operation, frame):
         frame = frame.f_back
     return where
 
-def _raise_in(thread, where):
+def _raise_in(thread, where, limit_s):
 
     class There(Stalled):
 
         def __init__(self):
-            super().__init__(where)
+            super().__init__(where, limit_s)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(There))
 ''',
     'harness.targets': '',
@@ -3154,6 +3156,7 @@ from harness.targets.sglang.pair import Pair
 from harness.targets.sglang.view import View
 from harness.targets.sglang.world import World
 STEP_LIMIT = 3000
+STEP_S = 3.0
 ALONE = ', one request at a time'
 
 class Seat(NamedTuple):
@@ -3214,7 +3217,7 @@ class ReleaseRunner:
         kernel = stage.kernel
         search = Search(chooser)
         try:
-            with stall_watch(_of_the_release, lambda: Baton.current) as next_step:
+            with stall_watch(_of_the_release, _runs, limit_s=STEP_S) as next_step:
                 kernel.on_step = _both(next_step, spectator)
                 if spectator is not None:
                     spectator.begin(stage.seats)
@@ -3250,6 +3253,9 @@ def _both(next_step, spectator):
         if spectator is not None:
             spectator.on_step(task, point)
     return on_step
+
+def _runs():
+    return Baton.current
 
 def _of_the_release(frame):
     module = str(frame.f_globals.get('__name__', ''))

@@ -47,7 +47,7 @@ RARE = {"load_back_went_stale", *ELSEWHERE}
 RARE_STATES = {"state_forked_on_landing", "state_gave_way"}
 MARKS = [meaning.mark for meaning in MEANINGS]
 APART = {mark for mark in MARKS if mark.startswith("ranks_")}  # these worlds have one rank
-STORED = {"state_persisted", "state_prefetched"}  # and no storage
+STORED = {"state_persisted", "state_prefetched", "state_revived"}  # and no storage
 STATES = {mark for mark in MARKS if mark.startswith("state_")} - STORED
 
 
