@@ -70,8 +70,8 @@ def stall_watch(
 
 
 def as_deputy() -> None:
-    """Of a thread that may be a deputy, once: the watch's signal is for the main thread, which
-    would not wake up if it were delivered here, where the processor time is used."""
+    """Of a thread that may be a deputy, once: the watch's signal is for the main thread. Another
+    thread may still be given it, so whoever waits for a deputy wakes up now and then."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
 
 

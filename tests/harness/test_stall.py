@@ -49,7 +49,8 @@ def test_what_a_thread_does_that_the_main_one_waits_for_is_ended_there() -> None
     thread = threading.Thread(target=work)
     with stall_watch(lambda frame: frame.f_code is spin.__code__, lambda: thread):
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.05)
     assert [stalled.where for stalled in raised] == ["spin"]
 
 

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from harness.stall import as_deputy
 
+WAKE_S = 0.5  # a watch on processor time speaks to the main thread
+
 
 class _Abandoned(BaseException):
     """The run ended while this one stood."""
@@ -48,7 +50,8 @@ class Baton(threading.Thread):
         """Run until it stands or ends."""
         before, Baton.current = Baton.current, self
         self._go.release()
-        self._stopped.acquire()
+        while not self._stopped.acquire(timeout=WAKE_S):
+            pass  # a signal that another thread was given is handled here, once this one wakes
         Baton.current = before
 
     def stand(self) -> None:
