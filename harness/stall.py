@@ -41,8 +41,9 @@ def stall_watch(
 ) -> Iterator[Callable[[], None]]:
     """Inside, whatever runs longer than the limit (`LIMIT_S`) is ended by a `Stalled`. Call what it
     gives at each step: the time starts anew. The outermost call that is an `operation` is named: it
-    is the same whenever it is caught. `deputy()` is the thread that the main one waits for, if any,
-    which has called `as_deputy`: there it is raised, again and again while nobody lets it out."""
+    is the same whenever it is caught. `deputy()` is the thread that the main one waits for, if any:
+    there it is raised, again and again while nobody lets it out. The main thread has to wake up now
+    and then for that, since the signal may be given to any thread, and it alone handles it."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
@@ -67,12 +68,6 @@ def stall_watch(
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def as_deputy() -> None:
-    """Of a thread that may be a deputy, once: the watch's signal is for the main thread. Another
-    thread may still be given it, so whoever waits for a deputy wakes up now and then."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGVTALRM})
 
 
 def _outermost(operation: Callable[[FrameType], bool], frame: FrameType | None) -> str:

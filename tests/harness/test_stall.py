@@ -7,7 +7,7 @@ import pytest
 
 from cache.contract import Demand
 from harness import stall
-from harness.stall import Stalled, as_deputy, stall_watch
+from harness.stall import Stalled, stall_watch
 from tests.cache.builders import a_cache
 
 
@@ -40,7 +40,6 @@ def test_what_a_thread_does_that_the_main_one_waits_for_is_ended_there() -> None
     raised: list[Stalled] = []
 
     def work() -> None:
-        as_deputy()
         try:
             spin()
         except Stalled as stalled:

@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from harness.stall import as_deputy
-
 WAKE_S = 0.5  # a watch on processor time speaks to the main thread
 
 
@@ -33,7 +31,6 @@ class Baton(threading.Thread):
         self._abandoned = False
 
     def run(self) -> None:
-        as_deputy()
         try:
             self._wait()
             self._work()

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from harness.explore.kernel import Kernel
+from harness.stall import Stalled, stall_watch
 from harness.targets.sglang import background, workers
 from harness.targets.sglang.background import Background
 from harness.targets.sglang.baton import Baton
 from harness.targets.sglang.broken import Broken
+from harness.targets.sglang.runner import _runs, verdict_of
 from harness.targets.sglang.storage import Storage
 from harness.targets.sglang.workers import Queue, Site, Worker, halt, install
 
@@ -51,6 +53,21 @@ def started(site: Site) -> tuple[Controller, Worker]:
     controller = Controller()
     Worker(target=controller.backup_thread_func, daemon=True).start()
     return controller, site.workers["persist"]
+
+
+def test_a_thread_that_never_stands_is_ended_and_says_where() -> None:
+    def spin() -> None:
+        while True:
+            pass
+
+    baton = Baton(spin)
+    baton.start()
+    with stall_watch(lambda frame: "spin" in frame.f_code.co_qualname, _runs, limit_s=0.05):
+        baton.advance()
+    baton.abandon()
+    assert isinstance(baton.error, Stalled)
+    assert baton.error.where.endswith("spin")
+    assert verdict_of(baton.error).kind.startswith("P1.stalled in ")
 
 
 def test_a_worker_takes_an_operation_and_waits_for_storage(site: Site) -> None:
