@@ -20,6 +20,8 @@ DELTA_NET, MAMBA_2, MLP = "linear_attention", "mamba", "mlp"
 LETTERS = {"M": MAMBA_2, "*": FULL, "-": MLP}  # of Nemotron-H's pattern: layers of one part each
 EVERY_NTH_FULL = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "gpt_oss": 2}
 MXFP4_BITS = 4.25  # 4 bits and an 8-bit scale for each 32 weights
+# Those of which every layer keeps one latent row of a token, and nothing else.
+LATENT_FAMILIES = ("deepseek_v2", "deepseek_v3", "kimi_k2")
 EIGHT_BITS = ("fp8", "fbgemm_fp8")
 
 
@@ -85,6 +87,11 @@ class _Reader:
             self._fail(
                 "attention to chosen tokens (index_topk) is not supported; DeepSeek-V3 with"
                 " --companions indexer has the same cache"
+            )
+        if self.config.get("kv_lora_rank") and self._family() not in LATENT_FAMILIES:
+            self._fail(
+                f"latent attention (kv_lora_rank) of model_type {self._family()!r} is not known,"
+                f" only that of {', '.join(LATENT_FAMILIES)}"
             )
         if self.config.get("num_kv_shared_layers"):
             self._fail(
