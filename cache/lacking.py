@@ -54,22 +54,11 @@ class Lacking:
     def questions(self, anchor: Node, start: int, limit: int) -> list[Wanted]:
         """What may carry a prefix from `start` tokens, up to which the tree serves it, to `limit`
         at most; strand by strand."""
-        size = self._page_size
-        least, stop = min(limit, start + size), limit // size
-        pages = {
-            component: self._pages(anchor, component, rule.needed_from(least) // size, stop)
-            for component, rule in self._rules.items()
-        }
-        return self._objects(pages)
+        return self._objects(anchor, min(limit, start + self._page_size), limit)
 
     def wanted(self, anchor: Node, end: int) -> list[Wanted]:
         """What a prefix of `end` tokens needs and the tree has not; heads before tails."""
-        size = self._page_size
-        pages = {
-            component: self._pages(anchor, component, rule.needed_from(end) // size, end // size)
-            for component, rule in self._rules.items()
-        }
-        return sorted(self._objects(pages), key=lambda wanted: wanted.page)
+        return sorted(self._objects(anchor, end, end), key=lambda wanted: wanted.page)
 
     def reachable(self, anchor: Node, start: int, limit: int, have: Have) -> int:
         """How far (tokens) up to `limit` tree and storage serve every component together; up to
@@ -118,7 +107,13 @@ class Lacking:
             found = [*range(max(first, node.start // size), min(last, stop)), *found]
         return found
 
-    def _objects(self, pages: dict[Component, list[int]]) -> list[Wanted]:
+    def _objects(self, anchor: Node, end: int, limit: int) -> list[Wanted]:
+        """What the tree lacks of all that a prefix of `end` tokens needs, up to `limit`."""
+        size = self._page_size
+        pages = {
+            component: self._pages(anchor, component, rule.needed_from(end) // size, limit // size)
+            for component, rule in self._rules.items()
+        }
         return [
             Wanted(strand, page) for strand in self._strands for page in pages[strand.component]
         ]
